@@ -1,0 +1,88 @@
+"""A study: one YAML file, everything that decides its numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from hargo.config import options as o
+from hargo.config.registry import METHODS, SOURCES, TASKS, MethodSpec
+
+
+class Study(o.Options):
+    """One study. `methods` maps a method's name to the options in which it departs from `rl`."""
+
+    name: str = Field(description="Results go to results/<name>/.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    seeds: list[int] = Field([0], min_length=1, description="Each (method, seed) is one job.")
+    tasks: list[str] = Field(default=list(TASKS), min_length=1, description="Tasks to train and evaluate on.")
+    data: o.DataOptions = o.DataOptions()
+    model: o.ModelOptions = o.ModelOptions()
+    pretrain: o.PretrainOptions | None = Field(None, description="Only for a model from scratch.")
+    sft: o.SFTOptions = o.SFTOptions()
+    rl: o.RLOptions = o.RLOptions()
+    methods: dict[str, dict[str, Any]] = Field(default_factory=dict, description="Methods to train after SFT.")
+    evaluation: o.EvaluationOptions = o.EvaluationOptions()
+    compute: o.ComputeOptions = o.ComputeOptions()
+    prefetch: o.PrefetchOptions = o.PrefetchOptions()
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_tasks(cls, value: list[str]) -> list[str]:
+        for name in value:
+            if name not in TASKS:
+                raise ValueError(unknown("task", name, TASKS))
+        return value
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct_seeds(cls, value: list[int]) -> list[int]:
+        if len(set(value)) != len(value):
+            raise ValueError("seeds must differ from one another")
+        return value
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _none_is_empty(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: ({} if overrides is None else overrides) for name, overrides in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _check(self) -> Study:
+        if self.data.source not in SOURCES:
+            raise ValueError(unknown("data source", self.data.source, SOURCES))
+        if (self.model.source == "scratch") != (self.pretrain is not None):
+            raise ValueError("`pretrain` belongs to model.source 'scratch', and to no other")
+        for section in (self.rl, self.evaluation):
+            for name in section.max_new_tokens:
+                if name not in self.tasks:
+                    raise ValueError(unknown("task in max_new_tokens", name, self.tasks))
+        for name in self.methods:
+            self.method(name)
+        return self
+
+    def method(self, name: str) -> o.RLOptions:
+        """The resolved options of one method: the method's defaults, then `rl`, its preset, its overrides."""
+        if name not in METHODS:
+            raise ValueError(unknown("method", name, METHODS))
+        spec: MethodSpec = METHODS[name]
+        shared = {key: getattr(self.rl, key) for key in self.rl.model_fields_set}
+        try:
+            return spec.options.model_validate({**shared, **spec.preset, **self.methods.get(name, {})})
+        except ValidationError as error:
+            problem = error.errors()[0]
+            key = ".".join(str(part) for part in problem["loc"])
+            if problem["type"] == "extra_forbidden":
+                raise ValueError(unknown(f"key methods.{name}", key, spec.options.model_fields)) from None
+            raise ValueError(f"methods.{name}.{key}: {problem['msg']}") from None
+
+
+def unknown(kind: str, name: str, known: Any) -> str:
+    """`unknown <kind> '<name>'; did you mean '<nearest>'?`, or the list of what is known if nothing is near."""
+    import difflib
+
+    names = [str(item) for item in known]
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    return f"unknown {kind} {name!r}; {hint}"
