@@ -1,1 +1,15 @@
-"""methods"""
+"""Methods: pure functions from log-probabilities, rewards and masks to a loss. One file each."""
+
+from __future__ import annotations
+
+from hargo.config.options import RLOptions
+from hargo.config.registry import METHODS, resolve
+from hargo.methods.base import Method
+
+
+def load(name: str, options: RLOptions) -> Method:
+    """The method called `name` in the registry, with its resolved options."""
+    return resolve(METHODS[name].module, "Method")(options)
+
+
+__all__ = ["Method", "load"]

@@ -1,0 +1,66 @@
+"""GRPO: group-relative policy optimisation (Shao et al., DeepSeekMath, arXiv 2402.03300, eq. 3).
+
+    A_i = (r_i - mean r) / (std r + eps)                          within the group
+    L_i = mean_t [ -min(rho_it A_i, clip(rho_it, 1 - c, 1 + c) A_i) + beta KL_it ]
+    loss = mean over groups of sum_i w_i L_i,  w_i = 1/G
+
+rho_it = pi / pi_old, KL_it the k3 estimator against the frozen SFT model, both at the sampling temperature.
+HARGO is this loss with other advantages and weights.
+
+>>> import torch
+>>> from hargo.config.options import PolicyOptions
+>>> from hargo.methods.base import Signals
+>>> method = Method(PolicyOptions())
+>>> shares = method.shares(Signals(torch.tensor([[1., 0.]]), torch.ones(1, 2, dtype=torch.bool), torch.zeros(1, 2)))
+>>> logp = torch.tensor([[-1., -1.], [-2., 0.]])
+>>> tokens = Tokens(logp, torch.tensor([[True, True], [True, False]]), groups=1, total_tokens=3, old_logp=logp,
+...                 ref_logp=logp, advantages=shares.advantages[0], weights=shares.weights[0])
+>>> abs(round(float(method.loss(tokens)[0]), 6))     # on policy and at the reference the value is 0
+0.0
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from hargo.config.options import PolicyOptions
+from hargo.methods.base import (
+    Needs,
+    Shares,
+    Signals,
+    Stateless,
+    Tokens,
+    clipped_surrogate,
+    group_advantages,
+    kl_k3,
+    token_sums,
+    uniform_weights,
+)
+
+
+class Method(Stateless):
+    needs: Needs = "rollouts"
+
+    def __init__(self, options: PolicyOptions):
+        self.options = options
+
+    def shares(self, signals: Signals) -> Shares:
+        advantages = group_advantages(signals.rewards, signals.valid, self.options.eps)
+        return Shares(advantages, uniform_weights(signals.valid))
+
+    def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
+        per_token, sums = policy_terms(tokens, self.options.clip, self.options.beta)
+        lengths = tokens.mask.sum(-1).clamp(min=1)
+        assert tokens.weights is not None
+        return (tokens.weights * per_token.sum(-1) / lengths).sum() / tokens.groups, sums
+
+
+def policy_terms(tokens: Tokens, clip: float, beta: float) -> tuple[Tensor, dict[str, Tensor]]:
+    """Surrogate + beta KL per token, 0 on padding: [R, T]; and the sums for the log."""
+    assert tokens.old_logp is not None and tokens.ref_logp is not None and tokens.advantages is not None
+    surrogate, ratio = clipped_surrogate(tokens.logp, tokens.old_logp, tokens.advantages, clip)
+    kl = kl_k3(tokens.logp, tokens.ref_logp)
+    outside = ((ratio - 1).abs() > clip).float()
+    return (surrogate + beta * kl).masked_fill(~tokens.mask, 0.0), token_sums(
+        tokens.mask, kl=kl, clip_share=outside, ratio=ratio
+    )

@@ -1,0 +1,70 @@
+"""A small model from nothing: byte-level BPE tokenizer with a chat template, Llama or Qwen2 weights at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hargo.config.options import ScratchOptions
+
+PAD, BOS, USER, ASSISTANT, END = "<|pad|>", "<|bos|>", "<|user|>", "<|assistant|>", "<|end|>"
+
+CHAT_TEMPLATE = (
+    "{{ '" + BOS + "' }}{% for message in messages %}"
+    "{% if message['role'] == 'user' %}{{ '" + USER + "' + message['content'] }}"
+    "{% elif message['role'] == 'assistant' %}{{ '" + ASSISTANT + "' + message['content'] + '" + END + "' }}"
+    "{% else %}{{ message['content'] }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '" + ASSISTANT + "' }}{% endif %}"
+)
+
+
+def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+    """A byte-level BPE tokenizer trained on `texts`; digits stay single tokens, so that numbers can be compared."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    # a run of blanks is one piece, so that indentation costs one token
+    pieces = Regex(r"[A-Za-z_]+| [A-Za-z_]+|[0-9]|\n[ ]*| +|[^\sA-Za-z_0-9]")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(pieces, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    specials = [PAD, BOS, USER, ASSISTANT, END]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=specials,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=PAD, bos_token=BOS, eos_token=END, clean_up_tokenization_spaces=False
+    )
+    fast.add_special_tokens({"additional_special_tokens": [USER, ASSISTANT]})
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def build_model(options: ScratchOptions, tokenizer: Any) -> Any:
+    """A model with random weights, a function of `options.seed` alone."""
+    import torch
+    from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+
+    kind = {"llama": LlamaConfig, "qwen2": Qwen2Config}[options.architecture]
+    config = kind(
+        vocab_size=len(tokenizer),
+        hidden_size=options.hidden,
+        intermediate_size=options.intermediate,
+        num_hidden_layers=options.layers,
+        num_attention_heads=options.heads,
+        num_key_value_heads=options.heads,
+        max_position_embeddings=options.context,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(options.seed)
+        return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
