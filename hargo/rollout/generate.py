@@ -61,7 +61,9 @@ def generate(
     """
     order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt))
     results: list[list[Completion]] = [[] for _ in requests]
-    for batch in _batches([len(requests[i].prompt) + requests[i].limit for i in order], samples, batch_tokens, batch_rows):
+    for batch in _batches(
+        [len(requests[i].prompt) + requests[i].limit for i in order], samples, batch_tokens, batch_rows
+    ):
         chosen = [order[k] for k in batch]
         part = _Batch(model, [requests[i] for i in chosen], samples, temperature, stop, pad).run()
         for i, completions in zip(chosen, part, strict=True):

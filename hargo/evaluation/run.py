@@ -1,0 +1,88 @@
+"""Greedy answers to the evaluation rows, each judged and rewarded: predictions.jsonl, metrics.json, run.json."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hargo import provenance, tasks
+from hargo.config import Study
+from hargo.data.records import Row, load_rows
+from hargo.errors import UserError
+from hargo.evaluation.metrics import summarise
+from hargo.io import write_json, write_jsonl
+
+logger = logging.getLogger(__name__)
+
+
+def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
+    """Answer data/eval.jsonl with the model folder `model` and write the results to the folder `out`."""
+    from hargo.models.encode import encode
+    from hargo.models.load import load_model, load_tokenizer, stop_ids
+    from hargo.rollout import Request, generate
+    from hargo.training.stages import deterministic
+
+    began = time.time()
+    device = deterministic(study)
+    rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
+    if not rows:
+        raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
+    tokenizer = load_tokenizer(model)
+    policy = load_model(model, device, study.model.dtype)
+    limits = study.evaluation.max_new_tokens
+    requests = [
+        Request(example.prompt, limits.get(example.row.task) or tasks.load(example.row.task).max_new_tokens)
+        for example in encode(tokenizer, rows, study.model.system)
+    ]
+    stop = stop_ids(policy, tokenizer)
+    answers: list[dict[str, Any]] = []
+    chunk = max(study.evaluation.batch_size * 4, 1)  # a few batches, so that like lengths meet and progress shows
+    order = sorted(range(len(rows)), key=lambda i: len(requests[i].prompt))
+    for start in range(0, len(rows), chunk):
+        part = order[start : start + chunk]
+        completions = generate(
+            policy,
+            [requests[i] for i in part],
+            stop=stop,
+            pad=tokenizer.pad_token_id,
+            batch_rows=study.evaluation.batch_size,
+        )
+        for i, (completion,) in zip(part, completions, strict=True):
+            text = tokenizer.decode(completion.ids, skip_special_tokens=True)
+            answers.append(
+                {"index": i, "output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
+            )
+        logger.info("evaluated %d of %d rows", start + len(part), len(rows))
+    answers.sort(key=lambda answer: answer["index"])
+    predictions = judge(rows, [a["output"] for a in answers], answers)
+    out.mkdir(parents=True, exist_ok=True)
+    write_jsonl(out / "predictions.jsonl", predictions)
+    write_json(out / "metrics.json", summarise(predictions))
+    record = provenance.record(study, stage="evaluate", model=str(model), device=str(device))
+    write_json(out / "run.json", {**record, "wall_seconds": round(time.time() - began, 2)})
+    logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
+
+
+def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Predictions in the order of the rows: the task's reward, and its judgement, which never looks at the reward."""
+    predictions: list[dict[str, Any]] = [{} for _ in rows]
+    for name in sorted({row.task for row in rows}):
+        mine = [i for i, row in enumerate(rows) if row.task == name]
+        task = tasks.load(name)
+        texts, references = [outputs[i] for i in mine], [rows[i].answer for i in mine]
+        for i, reward, verdict in zip(mine, task.reward(texts, references), task.judge(texts, references), strict=True):
+            predictions[i] = {
+                "id": rows[i].id,
+                "task": name,
+                "output": outputs[i],
+                "reference": rows[i].answer,
+                "reward": None if reward is None else float(reward),
+                **asdict(verdict),
+                "tokens": extra[i].get("tokens"),
+                "truncated": extra[i].get("truncated", False),
+            }
+    return predictions

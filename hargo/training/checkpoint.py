@@ -1,0 +1,105 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+A checkpoint is a folder `step-<n>` written under a temporary name, synced, then renamed; its last file is the marker
+`COMPLETE`. The newest folder with a marker wins; half-written ones are ignored and removed. Only safetensors and JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from hargo.io import atomic_folder, read_json, write_json, write_text
+
+logger = logging.getLogger(__name__)
+MARKER = "COMPLETE"
+
+
+def fingerprint(value: Any) -> str:
+    """Eight hex digits of a JSON value: runs with other settings never share checkpoints."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def complete(folder: Path) -> list[Path]:
+    """Complete checkpoints in `folder`, oldest first."""
+    return sorted(path for path in folder.glob("step-*") if (path / MARKER).is_file())
+
+
+def save(
+    folder: Path,
+    step: int,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: dict,
+    keep: int = 2,
+) -> None:
+    """Write the checkpoint of `step` finished steps and remove all but the newest `keep`.
+
+    state: JSON values of the stage, such as a method's running baseline.
+    """
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    tensors = {f"model/{name}": parameter.detach() for name, parameter in model.named_parameters()}
+    for parameter, moments in optimizer.state.items():
+        tensors |= {f"optimizer/{names[parameter]}/{key}": value for key, value in moments.items()}
+    tensors["rng/cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["rng/cuda"] = torch.cuda.get_rng_state()
+    with atomic_folder(folder / f"step-{step:07d}") as temporary:
+        save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "tensors.safetensors")
+        write_json(temporary / "state.json", {"step": step, **state})
+        write_text(temporary / MARKER, "")
+    for old in complete(folder)[:-keep]:
+        remove(old)
+
+
+def remove(path: Path) -> None:
+    """Delete a checkpoint, marker first, so that a half-deleted one never counts as complete."""
+    (path / MARKER).unlink()
+    shutil.rmtree(path)
+
+
+def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict | None:
+    """Restore the newest complete checkpoint into model and optimizer; its state, or None where there is none.
+
+    A checkpoint that cannot be read is set aside and the one before it is taken.
+    """
+    for path in folder.glob(".step-*"):  # left by a run that died while writing
+        shutil.rmtree(path, ignore_errors=True)
+    for path in reversed(complete(folder)):
+        try:
+            state = read_json(path / "state.json")
+            tensors = load_file(path / "tensors.safetensors")
+        except (Exception, SafetensorError) as error:
+            logger.warning("checkpoint %s cannot be read (%s), taking the one before", path, error)
+            path.rename(path.with_name(f"broken-{path.name}"))
+            continue
+        _restore(model, optimizer, tensors)
+        return state
+    return None
+
+
+def _restore(model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(tensors[f"model/{name}"])
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            optimizer.state.pop(parameter, None)
+    parameters = dict(model.named_parameters())
+    for key, value in tensors.items():
+        kind, _, rest = key.partition("/")
+        if kind == "optimizer":
+            name, _, moment = rest.rpartition("/")
+            parameter = parameters[name]
+            optimizer.state[parameter][moment] = value if moment == "step" else value.to(parameter.device)
+    torch.set_rng_state(tensors["rng/cpu"])
+    if "rng/cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["rng/cuda"])

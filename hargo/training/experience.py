@@ -1,0 +1,207 @@
+"""Batches: documents for pre-training, demonstrations for SFT, rewarded rollouts for RL."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hargo import tasks
+from hargo.config.options import OptimOptions, PretrainOptions, RLOptions, SFTOptions
+from hargo.methods.base import Method, Signals
+from hargo.models.encode import Example
+from hargo.rollout import Completion, Request, generate
+from hargo.training.log import quantiles
+from hargo.training.loop import Batch
+from hargo.training.pack import Group, score
+
+logger = logging.getLogger(__name__)
+
+
+class Order:
+    """Which examples step n uses: a fresh seeded permutation every epoch, the last batch of an epoch may be short."""
+
+    def __init__(self, count: int, batch: int, seed: int, stage: int):
+        self.count, self.batch, self.seed, self.stage = count, batch, seed, stage
+        self.per_epoch = math.ceil(count / batch)
+
+    def indices(self, step: int) -> list[int]:
+        epoch, place = divmod(step, self.per_epoch)
+        # seeds may be negative in a study, entropy may not
+        permutation = np.random.default_rng([self.seed % 2**32, self.stage, epoch]).permutation(self.count)
+        return permutation[place * self.batch : (place + 1) * self.batch].tolist()
+
+
+class Demonstrations:
+    """SFT and pre-training: each example is a group of one."""
+
+    temperature = 1.0
+    inner_passes = 1
+
+    def __init__(
+        self,
+        groups: Sequence[Group],
+        options: SFTOptions | PretrainOptions,
+        method: Method,
+        seed: int,
+        device: torch.device,
+    ):
+        self.groups, self.options, self.method, self.device = groups, options, method, device
+        self.order = Order(len(groups), options.batch_size, seed, stage=0)
+
+    def steps(self) -> int:
+        if isinstance(self.options, PretrainOptions):
+            return self.options.steps
+        return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
+
+    def batch(self, step: int) -> Batch:
+        groups = [self.groups[i] for i in self.order.indices(step)]
+        return Batch.of(groups, self.options.tokens_per_pass, self.device)
+
+
+class Rollouts:
+    """On-policy RL: sample G answers per prompt, reward them, ask the frozen SFT model, let the method weigh them."""
+
+    def __init__(
+        self,
+        policy: Any,
+        reference: Any,
+        tokenizer: Any,
+        examples: Sequence[Example],
+        options: RLOptions,
+        method: Method,
+        seed: int,
+        stop: Sequence[int],
+    ):
+        self.policy, self.reference, self.tokenizer, self.examples = policy, reference, tokenizer, examples
+        self.options, self.method, self.seed, self.stop = options, method, seed, stop
+        self.temperature, self.inner_passes = options.temperature, options.inner_passes
+        self.order = Order(len(examples), options.prompts_per_step, seed, stage=1)
+
+    def steps(self) -> int:
+        return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
+
+    def batch(self, step: int) -> Batch:
+        examples = [self.examples[i] for i in self.order.indices(step)]
+        completions = self._sample(examples, step)
+        rewards, valid = self._reward(examples, completions)
+        groups = [
+            Group(example.prompt, [c.ids for c in group]) for example, group in zip(examples, completions, strict=True)
+        ]
+        batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+        confidence = self._ask_reference(batch)
+        signals = Signals(rewards, valid, confidence)
+        shares = self.method.shares(signals)
+        batch.advantages, batch.weights = shares.advantages.flatten(), shares.weights.flatten()
+        batch.metrics = _figures(examples, completions, signals, shares.advantages, shares.weights, shares.logged)
+        return batch
+
+    def _sample(self, examples: Sequence[Example], step: int) -> list[list[Completion]]:
+        requests = [
+            Request(
+                example.prompt,
+                answer_limit(example.row.task, self.options.max_new_tokens),
+                f"{self.seed}/{step}/{example.row.id}",
+            )
+            for example in examples
+        ]
+        return generate(
+            self.policy,
+            requests,
+            stop=self.stop,
+            pad=self.tokenizer.pad_token_id,
+            samples=self.options.group_size,
+            temperature=self.options.temperature,
+        )
+
+    def _reward(self, examples: Sequence[Example], completions: list[list[Completion]]) -> tuple[Tensor, Tensor]:
+        """Rewards [P, G] and which of them are usable [P, G]."""
+        size = self.options.group_size
+        texts = self.tokenizer.batch_decode([c.ids for group in completions for c in group], skip_special_tokens=True)
+        rewards = torch.full((len(examples), size), math.nan)
+        for name in sorted({example.row.task for example in examples}):
+            rows = [i for i, example in enumerate(examples) if example.row.task == name]
+            outputs = [texts[i * size + k] for i in rows for k in range(size)]
+            references = [examples[i].row.answer for i in rows for _ in range(size)]
+            values = tasks.load(name).reward(outputs, references)
+            rewards[rows] = torch.tensor([math.nan if v is None else float(v) for v in values]).view(len(rows), size)
+        valid = rewards.isfinite()
+        if not valid.any(-1).all():
+            lost = [examples[i].row.id for i in (~valid.any(-1)).nonzero().flatten().tolist()]
+            logger.warning("no usable reward for any answer to %s", ", ".join(lost))
+        rewards = rewards.masked_fill(~valid, 0.0)
+        device = self.policy.device
+        return rewards.to(device), valid.to(device)
+
+    @torch.no_grad()
+    def _ask_reference(self, batch: Batch) -> Tensor:
+        """Reference log-probabilities into `batch`; the mean per response at temperature 1: [P, G]."""
+        batch.ref_logp = []
+        total = sum(len(group.responses) for group in batch.groups)
+        confidence = torch.zeros(total, device=self.policy.device)
+        for number, packed in enumerate(batch.packed):
+            scores = score(self.reference, packed, self.temperature)
+            batch.ref_logp.append(scores.logp)
+            confidence[batch.responses(number)] = scores.logp_plain.sum(-1) / scores.mask.sum(-1).clamp(min=1)
+        return confidence.view(len(batch.groups), -1)
+
+
+def answer_limit(task: str, limits: dict[str, int]) -> int:
+    """Most new tokens for a task: the study's bound, else the task's own."""
+    return limits.get(task) or tasks.load(task).max_new_tokens
+
+
+def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:
+    """Examples whose prompt is within `max_prompt_tokens`; says how many were left out."""
+    if options.max_prompt_tokens is None:
+        return examples
+    kept = [example for example in examples if len(example.prompt) <= options.max_prompt_tokens]
+    if len(kept) < len(examples):
+        logger.info(
+            "%d of %d training prompts are longer than %d tokens and left out",
+            len(examples) - len(kept),
+            len(examples),
+            options.max_prompt_tokens,
+        )
+    return kept
+
+
+def _steps(planned: int, bound: int | None) -> int:
+    return planned if bound is None else min(planned, bound)
+
+
+def _figures(
+    examples: Sequence[Example],
+    completions: list[list[Completion]],
+    signals: Signals,
+    advantages: Tensor,
+    weights: Tensor,
+    logged: dict[str, Tensor],
+) -> dict[str, Any]:
+    """One step's figures: rewards and lengths per task, and how A, c and w are distributed."""
+    rewards, valid = signals.rewards, signals.valid
+    lengths = torch.tensor([[float(len(c.ids)) for c in group] for group in completions])
+    spread = rewards.masked_fill(~valid, -torch.inf).amax(-1) - rewards.masked_fill(~valid, torch.inf).amin(-1)
+    figures: dict[str, Any] = {
+        "reward/mean": float(rewards[valid].mean()) if valid.any() else 0.0,
+        "reward/std": float(rewards[valid].std()) if valid.sum() > 1 else 0.0,
+        "zero_std": float((spread <= 0).float().mean()),
+        "left_out": int((~valid).sum()),
+        "truncated": sum(not c.ended for group in completions for c in group) / lengths.numel(),
+        "length/mean": float(lengths.mean()),
+    }
+    for name in sorted({example.row.task for example in examples}):
+        rows = [i for i, example in enumerate(examples) if example.row.task == name]
+        mine = rewards[rows][valid[rows]]
+        if mine.numel():
+            figures[f"reward/{name}/mean"] = float(mine.mean())
+            figures[f"reward/{name}/std"] = float(mine.std()) if mine.numel() > 1 else 0.0
+        figures[f"length/{name}/mean"] = float(lengths[rows].mean())
+    for key, values in {"advantage": advantages, "weight": weights, **logged}.items():
+        figures[f"dist/{key}"] = quantiles(values[valid].tolist())
+    return figures

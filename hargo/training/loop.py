@@ -1,0 +1,172 @@
+"""The one training loop. A stage gives it batches; a method gives it losses; it does the rest, resumably.
+
+Everything that happens at step n is a function of the weights, the optimiser state, the stage's saved state, the
+seed and n. Nothing else is carried from step to step, so a run killed anywhere ends in the same bits.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from hargo.config.options import OptimOptions
+from hargo.methods.base import Method, Tokens
+from hargo.training import checkpoint
+from hargo.training.log import StepLog
+from hargo.training.pack import Group, Packed, Scores, pack, plan, score
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Batch:
+    """What one optimiser step learns from. Per response, in the order of the groups: R responses, T tokens at most.
+
+    groups: the packed text; old_logp, ref_logp: [R, T] or None; advantages, weights: [R] or None
+    passes: indices of the groups of each forward pass; packed: their rows, where already built
+    metrics: the stage's figures for the log
+    """
+
+    groups: list[Group]
+    passes: list[list[int]]
+    packed: list[Packed]
+    advantages: Tensor | None = None
+    weights: Tensor | None = None
+    ref_logp: list[Tensor] | None = None  # per pass, [R of the pass, T of the pass]
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, groups: list[Group], tokens_per_pass: int, device: torch.device) -> Batch:
+        passes = plan(groups, tokens_per_pass)
+        return cls(groups, passes, [pack([groups[i] for i in indices], device) for indices in passes])
+
+    def responses(self, number: int) -> list[int]:
+        """Indices among all R responses of those in pass `number`."""
+        starts = [0]
+        for group in self.groups:
+            starts.append(starts[-1] + len(group.responses))
+        return [row for i in self.passes[number] for row in range(starts[i], starts[i + 1])]
+
+    @property
+    def total_tokens(self) -> int:
+        return sum(len(response) for group in self.groups for response in group.responses)
+
+
+class Stage(Protocol):
+    """Where batches come from. `state` is JSON; temperature is that of the policy's log-probabilities."""
+
+    method: Method
+    temperature: float
+    inner_passes: int
+
+    def steps(self) -> int: ...
+
+    def batch(self, step: int) -> Batch: ...
+
+
+def learning_rate(options: OptimOptions, step: int, total: int) -> float:
+    """At 0-based `step`: linear warm-up over a share of the steps, then constant, linear or cosine to zero."""
+    warm = math.ceil(options.warmup * total)
+    if step < warm:
+        return options.learning_rate * (step + 1) / (warm + 1)
+    done = (step - warm) / max(1, total - warm)
+    factor = {"constant": 1.0, "linear": 1.0 - done, "cosine": 0.5 * (1 + math.cos(math.pi * done))}
+    return options.learning_rate * factor[options.schedule]
+
+
+def make_optimizer(model: torch.nn.Module, options: OptimOptions) -> torch.optim.Optimizer:
+    """AdamW; weight decay on matrices only, as is usual."""
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    vectors = [p for p in model.parameters() if p.ndim < 2]
+    groups = [
+        {"params": matrices, "weight_decay": options.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2), fused=True)
+
+
+def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: str) -> None:
+    """Train `model` in place for all of the stage's steps, from the newest checkpoint in `folder` if there is one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    total = stage.steps()
+    optimizer = make_optimizer(model, options)
+    state = checkpoint.load_newest(folder, model, optimizer)
+    start = 0
+    if state is not None:
+        start = state["step"]
+        stage.method.load_state_dict(state["method"])
+        logger.info("%s: resuming after step %d of %d from %s", title, start, total, folder)
+    log = StepLog(folder, start, total, title)
+    try:
+        for step in range(start, total):
+            began = time.monotonic()
+            rate = learning_rate(options, step, total)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            record = train_step(model, stage, optimizer, options, step)
+            seconds = time.monotonic() - began
+            log.write({"step": step + 1, "learning_rate": rate, **record, "seconds": round(seconds, 4)})
+            if (step + 1) % options.checkpoint_every == 0 or step + 1 == total:
+                log.sync()
+                checkpoint.save(folder, step + 1, model, optimizer, {"method": stage.method.state_dict()})
+    finally:
+        log.close()
+
+
+def train_step(
+    model: Any, stage: Stage, optimizer: torch.optim.Optimizer, options: OptimOptions, step: int
+) -> dict[str, Any]:
+    """One batch: `inner_passes` optimiser steps on it. Returns the figures for the log."""
+    batch = stage.batch(step)
+    old: list[Tensor] = []
+    record: dict[str, Any] = {}
+    for inner in range(stage.inner_passes):
+        optimizer.zero_grad(set_to_none=True)
+        loss, sums = 0.0, {"entropy": 0.0}
+        ratio_max = 0.0
+        for number, packed in enumerate(batch.packed):
+            scores = score(model, packed, stage.temperature)
+            if inner == 0:
+                # on policy: the ratio is exactly 1, and later passes compare with these
+                old.append(scores.logp.detach())
+            part, found = stage.method.loss(_tokens(batch, number, scores, old[number]))
+            part.backward()
+            loss += float(part.detach())
+            found["entropy"] = scores.entropy.sum()
+            for key, value in found.items():
+                sums[key] = sums.get(key, 0.0) + float(value)
+            if "ratio" in found:
+                gap = (scores.logp.detach() - old[number]).abs().max()
+                ratio_max = max(ratio_max, math.exp(min(20.0, float(gap))))
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.max_grad_norm)
+        if not torch.isfinite(norm):
+            raise FloatingPointError(f"gradient is not finite at step {step + 1}; the last checkpoint is intact")
+        optimizer.step()
+        averages = {key: value / batch.total_tokens for key, value in sums.items()}
+        record = {"loss": loss, "grad_norm": float(norm), **averages}
+        if "ratio" in averages:
+            record["ratio_max"] = ratio_max
+    record["tokens"] = sum(group.tokens for group in batch.groups)
+    return {**record, **batch.metrics}
+
+
+def _tokens(batch: Batch, number: int, scores: Scores, old: Tensor) -> Tokens:
+    """The part of the batch that pass `number` scored, with the denominators of the whole batch."""
+    rows = batch.responses(number)
+    return Tokens(
+        logp=scores.logp,
+        mask=scores.mask,
+        groups=len(batch.groups),
+        total_tokens=batch.total_tokens,
+        old_logp=old,
+        ref_logp=None if batch.ref_logp is None else batch.ref_logp[number],
+        advantages=None if batch.advantages is None else batch.advantages[rows],
+        weights=None if batch.weights is None else batch.weights[rows],
+    )

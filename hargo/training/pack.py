@@ -1,0 +1,163 @@
+"""Packing: a prompt once, its responses behind it, several such groups in one row, no padding.
+
+    [ prompt_a | a_1 | a_2 | prompt_b | b_1 | b_2 ]
+
+A response sees its prompt and itself; position ids of every response start where its prompt ends. Costs
+P + G R tokens per group where the usual padded batch costs G (P + R). Exact: log-probabilities and gradients are
+those of each sequence alone. The idea is published as Prefix Grouper (arXiv 2506.05433).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Group:
+    """A prompt and its responses, as token ids. A demonstration is a group of one."""
+
+    prompt: list[int]
+    responses: list[list[int]]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.prompt) + sum(len(response) for response in self.responses)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One row of N tokens with S scored ones.
+
+    input_ids, position_ids: [1, N]
+    mask: [1, 1, N, N] bool, true where the row's token may see the column's
+    scored: [S], positions whose next-token distribution scores `targets` [S]
+    slots: [S], place of each score in a flattened [R, width] matrix
+    responses, width: R and T of that matrix
+    """
+
+    input_ids: Tensor
+    position_ids: Tensor
+    mask: Tensor
+    scored: Tensor
+    targets: Tensor
+    slots: Tensor
+    responses: int
+    width: int
+
+
+def plan(groups: Sequence[Group], tokens_per_pass: int) -> list[list[int]]:
+    """Indices of the groups of each pass: first-fit by falling length. A longer group has a pass of its own."""
+    order = sorted(range(len(groups)), key=lambda i: (-groups[i].tokens, i))
+    passes: list[list[int]] = []
+    room: list[int] = []
+    for index in order:
+        size = groups[index].tokens
+        for k, free in enumerate(room):
+            if size <= free:
+                passes[k].append(index)
+                room[k] -= size
+                break
+        else:
+            passes.append([index])
+            room.append(tokens_per_pass - size)
+    return [sorted(indices) for indices in passes]
+
+
+def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
+    """Lay the groups out in one row. Every prompt needs a token, whose state predicts the first answer token."""
+    ids: list[int] = []
+    positions: list[int] = []
+    document: list[int] = []  # which group
+    branch: list[int] = []  # 0 in the prompt, 1.. in its responses
+    scored: list[int] = []
+    targets: list[int] = []
+    rows: list[int] = []
+    columns: list[int] = []
+    row = 0
+    for number, group in enumerate(groups):
+        assert group.prompt, "a group without a prompt"
+        start = len(ids)
+        last_of_prompt = start + len(group.prompt) - 1
+        ids += group.prompt
+        positions += range(len(group.prompt))
+        document += [number] * len(group.prompt)
+        branch += [0] * len(group.prompt)
+        for part, response in enumerate(group.responses, start=1):
+            begin, length = len(ids), len(response)
+            ids += response
+            positions += range(len(group.prompt), len(group.prompt) + length)
+            document += [number] * length
+            branch += [part] * length
+            scored += [last_of_prompt, *range(begin, begin + length - 1)][:length]
+            targets += response
+            rows += [row] * length
+            columns += range(length)
+            row += 1
+    width = max((len(r) for g in groups for r in g.responses), default=0)
+    doc, arm = torch.tensor(document, device=device), torch.tensor(branch, device=device)
+    visible = (doc[:, None] == doc[None, :]) & ((arm[None, :] == 0) | (arm[:, None] == arm[None, :]))
+    to = {"device": device, "dtype": torch.long}
+    return Packed(
+        input_ids=torch.tensor([ids], **to),
+        position_ids=torch.tensor([positions], **to),
+        mask=visible.tril()[None, None],
+        scored=torch.tensor(scored, **to),
+        targets=torch.tensor(targets, **to),
+        slots=torch.tensor(rows, **to) * width + torch.tensor(columns, **to),
+        responses=row,
+        width=width,
+    )
+
+
+@dataclass(frozen=True)
+class Scores:
+    """All [R, T]; 0 where `mask` is false.
+
+    logp: log-probability of each response token at the temperature asked for, with gradient if enabled
+    logp_plain: the same at temperature 1, without gradient
+    entropy: of the next-token distribution at that temperature, in nats, without gradient
+    """
+
+    logp: Tensor
+    logp_plain: Tensor
+    entropy: Tensor
+    mask: Tensor
+
+
+def score(model: Any, packed: Packed, temperature: float = 1.0, diagnostics: bool = True) -> Scores:
+    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more.
+
+    diagnostics: also plain log-probabilities and entropy; without them those two are zeros.
+    """
+    output = model(
+        input_ids=packed.input_ids,
+        attention_mask=packed.mask,
+        position_ids=packed.position_ids,
+        use_cache=False,
+        logits_to_keep=packed.scored,
+    )
+    logits = output.logits[0]
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    scaled = logits if temperature == 1.0 else logits / temperature
+    logp = -F.cross_entropy(scaled, packed.targets, reduction="none")
+    plain, entropy = torch.zeros_like(logp), torch.zeros_like(logp)
+    if diagnostics:
+        with torch.no_grad():
+            plain = logp.detach() if temperature == 1.0 else -F.cross_entropy(logits, packed.targets, reduction="none")
+            log_softmax = scaled.log_softmax(-1)
+            entropy = -(log_softmax.exp() * log_softmax).sum(-1)
+    mask = torch.ones_like(logp)
+    return Scores(*(_spread(values, packed) for values in (logp, plain, entropy)), _spread(mask, packed).bool())
+
+
+def _spread(values: Tensor, packed: Packed) -> Tensor:
+    """[S] -> [R, T], zeros elsewhere."""
+    flat = values.new_zeros(packed.responses * packed.width)
+    return flat.index_copy(0, packed.slots, values).view(packed.responses, packed.width)

@@ -1,0 +1,145 @@
+"""Pre-training, SFT and RL: the same loop, other batches. Each writes model/, metrics.jsonl and run.json."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from hargo import provenance
+from hargo.config import Study
+from hargo.config.options import OptimOptions, PolicyOptions
+from hargo.data.records import Row, load_rows
+from hargo.errors import UserError
+from hargo.io import write_json
+from hargo.methods import load as load_method
+from hargo.methods.sft import Method as SFT
+from hargo.models.encode import Example, encode
+from hargo.models.load import load_model, load_tokenizer, pick_device, save_model, stop_ids
+from hargo.training import checkpoint, loop
+from hargo.training.experience import Demonstrations, Rollouts, drop_long
+from hargo.training.pack import Group
+
+logger = logging.getLogger(__name__)
+
+
+def deterministic(study: Study) -> torch.device:
+    """Fix the number of threads and ask for deterministic kernels; returns the device."""
+    torch.set_num_threads(study.compute.threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    return pick_device(study.compute.device)
+
+
+def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
+    """Language modelling on the training rows' texts, prompt and answer, from the folder `model`."""
+    options = study.pretrain
+    if options is None:
+        raise UserError(f"study {study.name!r} has no `pretrain` section; its model is not built from scratch")
+    run = _Run(study, model, data, out, checkpoints, options, seed=0, title="pretrain", settings={})
+    # the first token has nothing before it to be predicted from: it is the prompt
+    texts = [[*example.prompt, *example.answer] for example in run.examples]
+    groups = [Group(text[:1], [text[1:]]) for text in texts]
+    run.train(Demonstrations(groups, options, SFT(), 0, run.device))
+
+
+def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
+    """Fine-tune on the answers of the training rows."""
+    run = _Run(study, model, data, out, checkpoints, study.sft, seed, title=f"sft seed {seed}", settings={})
+    groups = [Group(example.prompt, [example.answer]) for example in run.examples]
+    run.train(Demonstrations(groups, study.sft, SFT(), seed, run.device))
+
+
+def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
+    """Post-train the SFT model in the folder `model` with `method`; that same model is the frozen reference."""
+    try:
+        options = study.method(method)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    assert isinstance(options, PolicyOptions)
+    title = f"{method} seed {seed}"
+    run = _Run(study, model, data, out, checkpoints, options, seed, title, settings={"method": method})
+    reference = load_model(model, run.device, study.model.dtype).requires_grad_(False)
+    stage = Rollouts(
+        run.model,
+        reference,
+        run.tokenizer,
+        run.examples,
+        options,
+        load_method(method, options),
+        seed,
+        stop_ids(run.model, run.tokenizer),
+    )
+    run.train(stage)
+
+
+class _Run:
+    """What the stages share: loading, the folder of checkpoints, and the three outputs."""
+
+    def __init__(
+        self,
+        study: Study,
+        model: Path,
+        data: Path,
+        out: Path,
+        checkpoints: Path,
+        options: OptimOptions,
+        seed: int,
+        title: str,
+        settings: dict[str, Any],
+    ):
+        self.began = time.time()
+        self.study, self.out, self.options, self.seed, self.title = study, out, options, seed, title
+        self.device = deterministic(study)
+        torch.manual_seed(seed)
+        self.tokenizer = load_tokenizer(model)
+        self.model = load_model(model, self.device, study.model.dtype)
+        self.examples = drop_long(encode(self.tokenizer, self._rows(data), study.model.system), options)
+        if not self.examples:
+            raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
+        self.settings = {
+            "stage": title,
+            "seed": seed,
+            "options": options.model_dump(exclude={"checkpoint_every"}),
+            "threads": study.compute.threads,
+            "model": study.model.model_dump(),
+            "data": _digest(self.examples),
+            "start": _weights_digest(model),
+            **settings,
+        }
+        self.folder = checkpoints / checkpoint.fingerprint(self.settings)
+
+    def _rows(self, data: Path) -> list[Row]:
+        return [row for row in load_rows(data / "train.jsonl") if row.task in self.study.tasks]
+
+    def train(self, stage: loop.Stage) -> None:
+        if stage.steps() < 1:
+            raise UserError(f"{self.title}: no steps to train; raise epochs or max_steps")
+        loop.run(self.model, stage, self.options, self.folder, self.title)
+        save_model(self.out / "model", self.model, self.tokenizer)
+        shutil.copyfile(self.folder / "metrics.jsonl", self.out / ".metrics.jsonl")
+        os.replace(self.out / ".metrics.jsonl", self.out / "metrics.jsonl")
+        record = provenance.record(self.study, **self.settings, device=str(self.device))
+        write_json(self.out / "run.json", {**record, "wall_seconds": round(time.time() - self.began, 2)})
+        for path in checkpoint.complete(self.folder):  # the finished weights are in model/
+            checkpoint.remove(path)
+        logger.info("%s: done, model in %s, steps in %s", self.title, self.out / "model", self.out / "metrics.jsonl")
+
+
+def _digest(examples: list[Example]) -> str:
+    return checkpoint.fingerprint([(e.row.id, e.prompt, e.answer) for e in examples])
+
+
+def _weights_digest(folder: Path) -> str:
+    import hashlib
+
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with open(path, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
