@@ -1,0 +1,50 @@
+"""What the two data-race tasks share: yes (a race) or no (none).
+
+Reward and judge are two readings of an answer that never call each other. The reward is strict, since
+training teaches the format: the whole answer is `yes` or `no`. The judge is lenient, since evaluation asks
+what the model means: the one label that stands as a word anywhere in the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hargo.tasks.base import Task, Verdict
+
+_WHOLE = re.compile(r"\s*(yes|no)\s*\.?\s*", re.IGNORECASE)
+_WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+
+
+def label(reference: str) -> str | None:
+    """The label of a reference: its first word that is yes or no. Some rows go on with code or chatter."""
+    found = _WORD.search(reference)
+    return found.group(1).lower() if found else None
+
+
+def reward(outputs: Sequence[str], references: Sequence[str]) -> list[float | None]:
+    """1 if the answer is exactly yes or no and right, else 0.
+
+    Case, surrounding white space and one full stop are ignored. A reference without a label rewards nothing.
+    """
+    rewards: list[float | None] = []
+    for output, reference in zip(outputs, references, strict=True):
+        whole = _WHOLE.fullmatch(output)
+        given = whole.group(1).lower() if whole else None
+        rewards.append(1.0 if given is not None and given == label(reference) else 0.0)
+    return rewards
+
+
+def judge(outputs: Sequence[str], references: Sequence[str]) -> list[Verdict]:
+    """Read each answer by word boundary; neither label, or both, is None (undecided) and counts as wrong."""
+    verdicts = []
+    for output, reference in zip(outputs, references, strict=True):
+        said = {word.lower() for word in _WORD.findall(output)}
+        parsed = said.pop() if len(said) == 1 else None
+        verdicts.append(Verdict(parsed, parsed is not None and parsed == label(reference)))
+    return verdicts
+
+
+def race_task(name: str, title: str) -> Task:
+    """A data-race task; the positive class is `yes`, and all of them are pooled into one F1."""
+    return Task(name, title, max_new_tokens=16, reward=reward, judge=judge, positive="yes")
