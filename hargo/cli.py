@@ -1,0 +1,394 @@
+"""The command line. Each stage is one command, the same from a workflow rule, a shell and a test.
+
+Everything heavy is imported inside the commands: `hargo --help` must not wait for torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hargo.errors import UserError
+
+if TYPE_CHECKING:
+    from hargo.config import Study
+
+HELP = "Reproducible RL post-training of language models on heterogeneous HPC tasks."
+plain: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
+app = typer.Typer(help=HELP, **plain)
+config_app = typer.Typer(help="Check and resolve study files.", **plain)
+data_app = typer.Typer(help="Build and audit the data of a study.", **plain)
+model_app = typer.Typer(help="Fetch and prepare the base model.", **plain)
+app.add_typer(config_app, name="config")
+app.add_typer(data_app, name="data")
+app.add_typer(model_app, name="model")
+
+Config = Annotated[Path, typer.Option("--config", help="Study file (YAML or JSON).", metavar="FILE")]
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", metavar="DIR")]
+Data = Annotated[Path, typer.Option("--data", help="Folder with train.jsonl and eval.jsonl.", metavar="DIR")]
+Model = Annotated[Path, typer.Option("--model", help="Model folder to start from.", metavar="DIR")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.")]
+Checkpoints = Annotated[
+    Path,
+    typer.Option("--checkpoints", help="Folder for checkpoints; a rerun resumes from them.", metavar="DIR"),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Change one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"
+    ),
+]
+
+
+@config_app.command("check")
+def config_check(file: Annotated[Path, typer.Argument(metavar="FILE")], set_: Overrides = None) -> None:
+    """Say whether a study file is valid, and what it would run."""
+    study = _study(file, set_)
+    methods = ", ".join(["sft", *study.methods])
+    print(
+        f"{file}: valid study {study.name!r}: {methods}; seeds {study.seeds}; tasks {', '.join(study.tasks)}"
+    )
+    print(f"next: snakemake --workflow-profile profiles/local --configfile {file}")
+
+
+@config_app.command("schema")
+def config_schema() -> None:
+    """Print the JSON schema of a study file."""
+    from hargo.config import study_schema
+
+    print(study_schema(), end="")
+
+
+@config_app.command("resolve")
+def config_resolve(
+    config: Config,
+    out: Annotated[Path, typer.Option("--out", help="File to write.", metavar="FILE")],
+    set_: Overrides = None,
+) -> None:
+    """Write the study with every default filled in."""
+    import yaml
+
+    from hargo.io import write_text
+
+    study = _study(config, set_)
+    write_text(out, yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    print(f"study {study.name!r} written to {out}")
+
+
+@data_app.command("build")
+def data_build(config: Config, out: Out) -> None:
+    """Build the training and evaluation rows of a study."""
+    study = _study(config)
+    with _stage(f"data of {study.name!r}", study, out):
+        from hargo.data.build import build
+        from hargo.data.records import save_rows
+        from hargo.io import write_json
+
+        split = build(study.data, study.tasks)
+        save_rows(out / "train.jsonl", split.train)
+        save_rows(out / "eval.jsonl", split.eval)
+        write_json(out / "manifest.json", split.report)
+        print(f"{len(split.train)} training rows, {len(split.eval)} evaluation rows")
+    _next(f"hargo data audit --config {config} --out {out.parent / 'audit'}")
+
+
+@data_app.command("audit")
+def data_audit(
+    out: Out,
+    config: Annotated[Path | None, typer.Option("--config", help="Study file.", metavar="FILE")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Folder from `data build`; spares building it again.", metavar="DIR"),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Audit a data source without a study.")
+    ] = None,
+    path: Annotated[
+        str | None, typer.Option("--path", help="Where that source is: folder or hub id.")
+    ] = None,
+) -> None:
+    """Measure a data set: duplicates, conflicts, labels told by names, leaks from training to evaluation."""
+    from hargo.config import SOURCES, TASKS
+    from hargo.config.registry import resolve
+    from hargo.config.study import unknown
+
+    if (config is None) == (source is None):
+        raise UserError("give either --config FILE, or --source NAME with --path")
+    if config is not None:
+        study = _study(config)
+        options, tasks = study.data, study.tasks
+    else:
+        if source not in SOURCES:
+            raise UserError(unknown("data source", str(source), SOURCES))
+        options, tasks = _source_options(str(source), path), list(TASKS)
+    print(f"audit: writing {out / 'audit.md'} and {out / 'audit.json'}", flush=True)
+    from hargo.data.audit import audit, render
+    from hargo.data.build import Split, build
+    from hargo.data.records import load_rows
+    from hargo.io import read_json, write_json, write_text
+
+    rows = resolve(SOURCES[options.source], "load")(options, tasks)
+    split = None
+    if data is not None:
+        files = data / "train.jsonl", data / "eval.jsonl", data / "manifest.json"
+        split = Split(load_rows(files[0]), load_rows(files[1]), read_json(files[2]))
+    elif config is not None:
+        split = build(options, tasks)
+    found = audit(rows, split)
+    text = render(found)
+    write_json(out / "audit.json", found)
+    write_text(out / "audit.md", text if text.endswith("\n") else text + "\n")
+    print(text)
+    _next(f"read {out / 'audit.md'}")
+
+
+@model_app.command("prefetch")
+def model_prefetch(config: Config) -> None:
+    """Fetch what the study needs from the network, so that later stages run offline."""
+    study = _study(config)
+    print(f"prefetch: cache in {study.prefetch.cache}", flush=True)
+    from hargo.models.prepare import prefetch
+
+    prefetch(study)
+    _next(f"hargo data build --config {config} --out results/{study.name}/data")
+
+
+@model_app.command("prepare")
+def model_prepare(config: Config, data: Data, out: Out) -> None:
+    """Write the base model as safetensors with its tokenizer; a scratch model is made here."""
+    study = _study(config)
+    with _stage("base model", study, out):
+        from hargo.models.prepare import prepare
+
+        prepare(study, data, out)
+    following = "pretrain" if study.pretrain else f"sft --seed {study.seeds[0]}"
+    _next(f"hargo {following} --config {config} --model {out} --data {data} --out DIR --checkpoints DIR")
+
+
+@app.command()
+def pretrain(config: Config, model: Model, data: Data, out: Out, checkpoints: Checkpoints) -> None:
+    """Language modelling on the training texts, for a model made from scratch."""
+    study = _study(config)
+    with _stage("pretrain", study, out, checkpoints):
+        from hargo.training.stages import pretrain as run
+
+        run(study, model, data, out, checkpoints)
+    where = f"--model {out / 'model'} --data {data} --out DIR --checkpoints DIR"
+    _next(f"hargo sft --config {config} --seed {study.seeds[0]} {where}")
+
+
+@app.command()
+def sft(config: Config, seed: Seed, model: Model, data: Data, out: Out, checkpoints: Checkpoints) -> None:
+    """Supervised fine-tuning, the loss on the answers only."""
+    study = _study(config)
+    with _stage(f"sft, seed {seed}", study, out, checkpoints):
+        from hargo.training.stages import sft as run
+
+        run(study, seed, model, data, out, checkpoints)
+    follow = next(iter(study.methods), None)
+    if follow:
+        where = f"--model {out / 'model'} --data {data} --out DIR --checkpoints DIR"
+        _next(f"hargo train {follow} --config {config} --seed {seed} {where}")
+    else:
+        _next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
+
+
+@app.command()
+def train(
+    method: Annotated[str, typer.Argument(help="A method named in the study.", metavar="METHOD")],
+    config: Config,
+    seed: Seed,
+    model: Model,
+    data: Data,
+    out: Out,
+    checkpoints: Checkpoints,
+) -> None:
+    """Train one method from rewards, starting at the SFT model."""
+    study = _study(config)
+    if method not in study.methods:
+        from hargo.config.study import unknown
+
+        raise UserError(f"{config}: {unknown('method in this study', method, study.methods)}")
+    with _stage(f"{method}, seed {seed}", study, out, checkpoints):
+        from hargo.training.stages import train as run
+
+        run(study, method, seed, model, data, out, checkpoints)
+    _next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
+
+
+@app.command()
+def evaluate(
+    config: Config,
+    model: Model,
+    data: Data,
+    out: Out,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of the trained model, for messages.")
+    ] = None,
+) -> None:
+    """Answer the evaluation rows greedily and judge the answers."""
+    study = _study(config)
+    label = "evaluate" if seed is None else f"evaluate, seed {seed}"
+    with _stage(label, study, out):
+        from hargo.evaluation.run import evaluate as run
+
+        run(study, model, data, out)
+    _next(f"hargo report --config {config}")
+
+
+@app.command()
+def baselines(config: Config, data: Data, out: Out) -> None:
+    """Majority class, nearest neighbour and TF-IDF baselines on the same rows."""
+    study = _study(config)
+    with _stage("baselines", study, out):
+        from hargo.evaluation.baselines import run
+
+        run(study, data, out)
+    _next(f"hargo report --config {config}")
+
+
+@app.command()
+def report(
+    config: Config,
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Default: results/<study name>.", metavar="DIR")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Default: RESULTS/report.", metavar="DIR")] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Only print the headline of a finished report.")
+    ] = False,
+) -> None:
+    """Tables, figures and the HTML report from the evaluations of a study."""
+    study = _study(config)
+    results = results or Path("results") / study.name
+    out = out or results / "report"
+    if not show:
+        with _stage("report", study, out):
+            from hargo.report.build import build
+
+            build(study, results, out)
+    print(_headline(out / "summary.csv"))
+    _next(f"open {out / 'report.html'}")
+
+
+@app.command()
+def doctor(
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Also check a study's needs.", metavar="FILE")
+    ] = None,
+) -> None:
+    """Check this machine and environment, and say what to do about what is missing."""
+    study = _study(config) if config else None
+    from hargo.doctor import checks, render
+
+    found = checks(study)
+    print(render(found))
+    if any(check.state == "missing" for check in found):
+        raise typer.Exit(1)
+
+
+def _study(path: Path, sets: list[str] | None = None) -> Study:
+    from hargo.config import load_study
+
+    return load_study(path, _overrides(sets or []))
+
+
+def _overrides(sets: list[str]) -> dict[str, Any]:
+    """`["rl.max_steps=5"]` as nested mappings; values are read as YAML."""
+    import yaml
+
+    from hargo.config.loading import merge
+
+    result: dict[str, Any] = {}
+    for item in sets:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip("."):
+            raise UserError(f"--set {item}: write KEY=VALUE, e.g. --set rl.max_steps=5")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise UserError(f"--set {item}: {text!r} is not a YAML value") from None
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        result = merge(result, value)
+    return result
+
+
+def _source_options(source: str, path: str | None) -> Any:
+    from pydantic import ValidationError
+
+    from hargo.config.options import DataOptions
+
+    protocol = "given" if source == "embedded" else "strict"
+    try:
+        return DataOptions(source=source, path=path, protocol=protocol)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise UserError(
+            error.errors()[0]["msg"].removeprefix("Value error, ").replace("`path`", "--path")
+        ) from None
+
+
+def bind_threads(threads: int) -> None:
+    """Fix the number of CPU threads, before torch is imported; what the user has set stays.
+
+    Threads are bound to cores only where this process has all cores to itself: unbound threads may share a
+    core and run at a fraction of the speed, but two bound processes would all sit on the first cores.
+    """
+    from hargo.provenance import available_cores
+
+    wanted = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    if threads > 1 and threads >= available_cores():
+        wanted |= {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def _stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
+    """Announce a stage, prepare the process for computing, and say how long it took."""
+    bind_threads(study.compute.threads)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{out}: cannot be made a folder ({error.strerror}); choose another --out") from None
+    print(f"{label}: writing to {out}", flush=True)
+    if checkpoints is not None:
+        print(f"progress step by step in {out / 'metrics.jsonl'}, checkpoints in {checkpoints}", flush=True)
+    start = time.perf_counter()
+    yield
+    print(f"{label}: done in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def _next(what: str) -> None:
+    print(f"next: {what}")
+
+
+def _headline(path: Path) -> str:
+    """A CSV table as aligned text."""
+    import csv
+
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+    except OSError:
+        raise UserError(f"{path}: no such file; run `hargo report` without --show first") from None
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+    )
+
+
+def main() -> None:
+    """Entry point: a mistake of the user is one line and status 2, anything else a traceback."""
+    try:
+        app(prog_name="hargo")
+    except UserError as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)

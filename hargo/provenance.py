@@ -1,0 +1,136 @@
+"""Where a result came from: what `run.json` beside every result says. Never imports torch itself."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+PACKAGES = (
+    "hargo",
+    "torch",
+    "transformers",
+    "accelerate",
+    "datasets",
+    "safetensors",
+    "tokenizers",
+    "sentence-transformers",
+    "scikit-learn",
+    "numpy",
+    "snakemake",
+)
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES")
+
+
+def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
+    """The content of `run.json` at the start of a run; `finish` adds the wall time.
+
+    study: the resolved study, stored whole
+    extra: what else decides the run or helps to find it, e.g. `stage`, `seed`, `method`, `options`; pydantic
+        models and paths are turned into plain JSON values
+    """
+    return {
+        **{key: _plain(value) for key, value in extra.items()},
+        "study": study.model_dump(mode="json"),
+        "versions": versions(),
+        "git": git_revision(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "host": platform.node(),
+        "cpu": cpu_model(),
+        "cores": available_cores(),
+        "device": device(),
+        "threads": threads(),
+        "command": sys.argv,
+        "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "wall_seconds": None,
+    }
+
+
+def finish(run: dict[str, Any]) -> dict[str, Any]:
+    """The record with the seconds since it was made under `wall_seconds`."""
+    seconds = (datetime.now(UTC) - datetime.fromisoformat(run["started"])).total_seconds()
+    return {**run, "wall_seconds": round(seconds, 1)}
+
+
+def versions() -> dict[str, str]:
+    """Installed versions of the packages that decide a result; a package that is absent is left out."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def git_revision() -> dict[str, Any] | None:
+    """Revision of the checkout this package runs from and whether it has changes; None outside git."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():  # a plain installation inside somebody else's checkout is not ours
+        return None
+    try:
+        revision = _git(root, "rev-parse", "HEAD").strip()
+        return {"revision": revision, "dirty": bool(_git(root, "status", "--porcelain").strip())}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
+    )
+    return done.stdout
+
+
+def cpu_model() -> str:
+    """The processor's name, or its architecture where the system does not tell."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def available_cores() -> int:
+    """Cores this process may run on, which a scheduler may have made fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def device() -> str | None:
+    """The accelerator's name or `cpu`; None where torch is not loaded, so nothing was computed with it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    if torch.cuda.is_available():
+        return str(torch.cuda.get_device_name())
+    return "cpu"
+
+
+def threads() -> dict[str, Any]:
+    """The thread settings in the environment, and what torch made of them if it is loaded."""
+    torch = sys.modules.get("torch")
+    found: dict[str, Any] = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
+    if torch is not None:
+        found["torch"] = torch.get_num_threads()
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, Path):
+        return str(value)
+    return value

@@ -1,0 +1,59 @@
+# Greedy answers of every model, and baselines without a language model, on the same rows.
+
+
+rule evaluate:
+    input:
+        study=ancient(STUDY),
+        model=trained_model,
+        eval=rules.data.output.eval,
+    output:
+        predictions="<results>/evaluate/{method}/seed{seed}/predictions.jsonl",
+        metrics="<results>/evaluate/{method}/seed{seed}/metrics.json",
+        run="<results>/evaluate/{method}/seed{seed}/run.json",
+    log:
+        "<logs>/evaluate-{method}-seed{seed}.log",
+    benchmark:
+        "<benchmarks>/evaluate-{method}-seed{seed}.tsv"
+    conda:
+        "../envs/hargo.yaml"
+    threads: study.compute.threads
+    resources:
+        mem_mb=mem_mb_train,
+        runtime=runtime_train,
+        gpu=GPU,
+    params:
+        data=subpath(input.eval, parent=True),
+        out=subpath(output.run, parent=True),
+        evaluation=options(study.evaluation, "tie"),
+        compute=COMPUTE,
+    message:
+        "Evaluating {wildcards.method}, seed {wildcards.seed}"
+    shell:
+        "exec python -m hargo evaluate --config {input.study} --seed {wildcards.seed} --model {input.model}"
+        " --data {params.data} --out {params.out} > {log} 2>&1"
+
+
+rule baselines:
+    input:
+        study=ancient(STUDY),
+        train=rules.data.output.train,
+        eval=rules.data.output.eval,
+    output:
+        metrics="<results>/evaluate/baselines/metrics.json",
+    log:
+        "<logs>/baselines.log",
+    benchmark:
+        "<benchmarks>/baselines.tsv"
+    conda:
+        "../envs/hargo.yaml"
+    threads: 1
+    resources:
+        mem_mb=mem_mb_light,
+        runtime=30,
+    params:
+        data=subpath(input.train, parent=True),
+        out=subpath(output.metrics, parent=True),
+    message:
+        "Baselines without a language model"
+    shell:
+        "exec python -m hargo baselines --config {input.study} --data {params.data} --out {params.out} > {log} 2>&1"
