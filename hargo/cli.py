@@ -41,9 +41,7 @@ Checkpoints = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", help="Change one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"
-    ),
+    typer.Option("--set", help="Change one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"),
 ]
 
 
@@ -52,9 +50,7 @@ def config_check(file: Annotated[Path, typer.Argument(metavar="FILE")], set_: Ov
     """Say whether a study file is valid, and what it would run."""
     study = _study(file, set_)
     methods = ", ".join(["sft", *study.methods])
-    print(
-        f"{file}: valid study {study.name!r}: {methods}; seeds {study.seeds}; tasks {', '.join(study.tasks)}"
-    )
+    print(f"{file}: valid study {study.name!r}: {methods}; seeds {study.seeds}; tasks {', '.join(study.tasks)}")
     print(f"next: snakemake --workflow-profile profiles/local --configfile {file}")
 
 
@@ -73,13 +69,32 @@ def config_resolve(
     set_: Overrides = None,
 ) -> None:
     """Write the study with every default filled in."""
+    study = _study(config, set_)
+    write_study(study, out)
+    print(f"study {study.name!r} written to {out}")
+
+
+def write_study(study: Study, out: Path) -> None:
+    """Write a resolved study as YAML, unless the file says the same already."""
     import yaml
 
     from hargo.io import write_text
 
-    study = _study(config, set_)
-    write_text(out, yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
-    print(f"study {study.name!r} written to {out}")
+    text = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    if not out.is_file() or out.read_text(encoding="utf-8") != text:
+        write_text(out, text)
+
+
+@data_app.command("prefetch")
+def data_prefetch(config: Config) -> None:
+    """Fetch the rows from the hub, so that `data build` runs offline."""
+    study = _study(config)
+    if study.data.source == "hub":
+        print(f"data of {study.name!r}: fetching {study.data.path} into the hub cache", flush=True)
+        from hargo.data.build import load_source
+
+        print(f"{len(load_source(study.data, study.tasks))} rows")
+    _next(f"hargo data build --config {config} --out results/{study.name}/data")
 
 
 @data_app.command("build")
@@ -87,14 +102,10 @@ def data_build(config: Config, out: Out) -> None:
     """Build the training and evaluation rows of a study."""
     study = _study(config)
     with _stage(f"data of {study.name!r}", study, out):
-        from hargo.data.build import build
-        from hargo.data.records import save_rows
-        from hargo.io import write_json
+        from hargo.data.build import build, write
 
         split = build(study.data, study.tasks)
-        save_rows(out / "train.jsonl", split.train)
-        save_rows(out / "eval.jsonl", split.eval)
-        write_json(out / "manifest.json", split.report)
+        write(split, out)
         print(f"{len(split.train)} training rows, {len(split.eval)} evaluation rows")
     _next(f"hargo data audit --config {config} --out {out.parent / 'audit'}")
 
@@ -107,16 +118,11 @@ def data_audit(
         Path | None,
         typer.Option("--data", help="Folder from `data build`; spares building it again.", metavar="DIR"),
     ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", help="Audit a data source without a study.")
-    ] = None,
-    path: Annotated[
-        str | None, typer.Option("--path", help="Where that source is: folder or hub id.")
-    ] = None,
+    source: Annotated[str | None, typer.Option("--source", help="Audit a data source without a study.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="Where that source is: folder or hub id.")] = None,
 ) -> None:
     """Measure a data set: duplicates, conflicts, labels told by names, leaks from training to evaluation."""
     from hargo.config import SOURCES, TASKS
-    from hargo.config.registry import resolve
     from hargo.config.study import unknown
 
     if (config is None) == (source is None):
@@ -130,17 +136,17 @@ def data_audit(
         options, tasks = _source_options(str(source), path), list(TASKS)
     print(f"audit: writing {out / 'audit.md'} and {out / 'audit.json'}", flush=True)
     from hargo.data.audit import audit, render
-    from hargo.data.build import Split, build
+    from hargo.data.build import Split, load_source, split_rows
     from hargo.data.records import load_rows
     from hargo.io import read_json, write_json, write_text
 
-    rows = resolve(SOURCES[options.source], "load")(options, tasks)
+    rows = load_source(options, tasks)
     split = None
     if data is not None:
         files = data / "train.jsonl", data / "eval.jsonl", data / "manifest.json"
         split = Split(load_rows(files[0]), load_rows(files[1]), read_json(files[2]))
     elif config is not None:
-        split = build(options, tasks)
+        split = split_rows(rows, options)
     found = audit(rows, split)
     text = render(found)
     write_json(out / "audit.json", found)
@@ -151,13 +157,16 @@ def data_audit(
 
 @model_app.command("prefetch")
 def model_prefetch(config: Config) -> None:
-    """Fetch what the study needs from the network, so that later stages run offline."""
+    """Fetch the base model from the network, so that later stages run offline."""
     study = _study(config)
-    print(f"prefetch: cache in {study.prefetch.cache}", flush=True)
+    print(f"base model: fetching {study.model.path or 'nothing, it is made here'}", flush=True)
     from hargo.models.prepare import prefetch
 
-    prefetch(study)
-    _next(f"hargo data build --config {config} --out results/{study.name}/data")
+    where = prefetch(study)
+    if where is not None:
+        print(f"base model: {where}")
+    results = f"results/{study.name}"
+    _next(f"hargo model prepare --config {config} --data {results}/data --out {results}/model/base")
 
 
 @model_app.command("prepare")
@@ -229,9 +238,7 @@ def evaluate(
     model: Model,
     data: Data,
     out: Out,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed of the trained model, for messages.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the trained model, for messages.")] = None,
 ) -> None:
     """Answer the evaluation rows greedily and judge the answers."""
     study = _study(config)
@@ -261,9 +268,7 @@ def report(
         Path | None, typer.Option("--results", help="Default: results/<study name>.", metavar="DIR")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Default: RESULTS/report.", metavar="DIR")] = None,
-    show: Annotated[
-        bool, typer.Option("--show", help="Only print the headline of a finished report.")
-    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only print the headline of a finished report.")] = False,
 ) -> None:
     """Tables, figures and the HTML report from the evaluations of a study."""
     study = _study(config)
@@ -280,9 +285,7 @@ def report(
 
 @app.command()
 def doctor(
-    config: Annotated[
-        Path | None, typer.Option("--config", help="Also check a study's needs.", metavar="FILE")
-    ] = None,
+    config: Annotated[Path | None, typer.Option("--config", help="Also check a study's needs.", metavar="FILE")] = None,
 ) -> None:
     """Check this machine and environment, and say what to do about what is missing."""
     study = _study(config) if config else None
@@ -330,9 +333,7 @@ def _source_options(source: str, path: str | None) -> Any:
     try:
         return DataOptions(source=source, path=path, protocol=protocol)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise UserError(
-            error.errors()[0]["msg"].removeprefix("Value error, ").replace("`path`", "--path")
-        ) from None
+        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ").replace("`path`", "--path")) from None
 
 
 def bind_threads(threads: int) -> None:
@@ -380,9 +381,7 @@ def _headline(path: Path) -> str:
     except OSError:
         raise UserError(f"{path}: no such file; run `hargo report` without --show first") from None
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
-    )
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from shlex import quote
 from shutil import which
 
 import hargo
+from hargo.cli import write_study
 from hargo.config import load_study, study_from
 from hargo.errors import UserError
 
@@ -37,13 +38,11 @@ def read_study():
 
 study = read_study()
 RESULTS = f"results/{study.name}"
-STUDY = f"{RESULTS}/study.yaml"
 METHODS = list(study.methods)
 
-# What the rule prefetch leaves behind, and the sources that need it.
-PREFETCHED = f"{RESULTS}/prefetch.done"
-HUB_DATA = study.data.source == "hub"
-HUB_MODEL = study.model.source in ("hub", "package")
+# The resolved study that jobs read. It is no rule's output: jobs depend on the sections named in their params,
+# not on the file, and Snakemake would rerun everything below a changed file (or, with ancient(), nothing).
+STUDY = f"{RESULTS}/study.yaml"
 
 
 def data_files():
@@ -58,9 +57,11 @@ def data_files():
     return list(map(str, files))
 
 
-def options(section, *without):
+def options(section, *without, include=None):
     """A section of the study as a rule's params, leaving out keys that cannot change the rule's output."""
-    return section.model_dump(mode="json", exclude=set(without))
+    return section.model_dump(
+        mode="json", exclude=set(without), include=include and set(include)
+    )
 
 
 def method_options(wildcards):

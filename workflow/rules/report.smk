@@ -3,7 +3,6 @@
 
 rule report:
     input:
-        study=ancient(STUDY),
         manifest=rules.data.output.manifest,
         audit=rules.audit.output.json,
         evaluations=expand(
@@ -62,10 +61,11 @@ rule report:
         mem_mb=mem_mb_light,
         runtime=30,
     params:
+        study=STUDY,
         results=subpath(input.manifest, ancestor=2),
         out=subpath(output.html, parent=True),
-        study=report_options(),
+        shown=report_options(),
     message:
         "Writing the report to {output.html}"
     shell:
-        "exec python -m hargo report --config {input.study} --results {params.results} --out {params.out} > {log} 2>&1"
+        "exec python -m hargo report --config {params.study} --results {params.results} --out {params.out} > {log} 2>&1"

@@ -3,7 +3,6 @@
 
 rule sft:
     input:
-        study=ancient(STUDY),
         model=(
             rules.pretrain.output.model
             if study.pretrain
@@ -26,6 +25,7 @@ rule sft:
         runtime=runtime_train,
         gpu=GPU,
     params:
+        study=STUDY,
         data=subpath(input.train, parent=True),
         out=subpath(output.run, parent=True),
         checkpoints=f"{RESULTS}/checkpoints/sft-seed{{seed}}",
@@ -34,13 +34,12 @@ rule sft:
     message:
         "Fine-tuning, seed {wildcards.seed}"
     shell:
-        "exec python -m hargo sft --config {input.study} --seed {wildcards.seed} --model {input.model}"
+        "exec python -m hargo sft --config {params.study} --seed {wildcards.seed} --model {input.model}"
         " --data {params.data} --out {params.out} --checkpoints {params.checkpoints} > {log} 2>&1"
 
 
 rule train:
     input:
-        study=ancient(STUDY),
         model=rules.sft.output.model,
         train=rules.data.output.train,
     output:
@@ -59,6 +58,7 @@ rule train:
         runtime=runtime_train,
         gpu=GPU,
     params:
+        study=STUDY,
         data=subpath(input.train, parent=True),
         out=subpath(output.run, parent=True),
         checkpoints=f"{RESULTS}/checkpoints/{{method}}-seed{{seed}}",
@@ -67,6 +67,6 @@ rule train:
     message:
         "Training {wildcards.method}, seed {wildcards.seed}"
     shell:
-        "exec python -m hargo train {wildcards.method} --config {input.study} --seed {wildcards.seed}"
+        "exec python -m hargo train {wildcards.method} --config {params.study} --seed {wildcards.seed}"
         " --model {input.model} --data {params.data} --out {params.out} --checkpoints {params.checkpoints}"
         " > {log} 2>&1"
