@@ -22,6 +22,13 @@ def pick_device(wanted: str) -> torch.device:
     return torch.device("cuda" if available and wanted != "cpu" else "cpu")
 
 
+def quiet() -> None:
+    """No progress bars of transformers: they would fill batch logs."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+
+
 def load_tokenizer(folder: str | Path, **options: Any) -> Any:
     from transformers import AutoTokenizer
 
@@ -35,19 +42,19 @@ def load_tokenizer(folder: str | Path, **options: Any) -> Any:
 
 
 def load_model(folder: str | Path, device: torch.device, dtype: str = "float32") -> Any:
-    """The causal language model in a local folder, in evaluation mode (no dropout), SDPA attention."""
+    """The causal language model in a local folder, in evaluation mode (no dropout)."""
     from transformers import AutoModelForCausalLM
 
+    quiet()
     if not (Path(folder) / "config.json").is_file():
         raise UserError(f"{folder}: no model here (config.json is missing); run the stage that makes it")
-    model = AutoModelForCausalLM.from_pretrained(
-        str(folder), dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
-    )
+    model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype), local_files_only=True)
     return model.to(device).eval()
 
 
 def save_model(folder: str | Path, model: Any, tokenizer: Any) -> None:
     """Write model and tokenizer as one folder that appears whole or not at all."""
+    quiet()
     with atomic_folder(folder) as temporary:
         model.save_pretrained(temporary, safe_serialization=True)
         tokenizer.save_pretrained(temporary)

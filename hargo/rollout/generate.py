@@ -138,7 +138,7 @@ class _Batch:
                 input_ids=token.unsqueeze(-1),
                 attention_mask=mask,
                 position_ids=position.unsqueeze(-1),
-                past_key_values=cache,
+                cache=cache,
                 use_cache=True,
             )
             logits = output.logits[:, -1]
@@ -160,7 +160,7 @@ class _Batch:
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
-            past_key_values=cache,
+            cache=cache,
             use_cache=True,
             logits_to_keep=1,
         )

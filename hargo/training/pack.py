@@ -137,7 +137,7 @@ def score(model: Any, packed: Packed, temperature: float = 1.0, diagnostics: boo
     """
     output = model(
         input_ids=packed.input_ids,
-        attention_mask=packed.mask,
+        attention_mask=_for_attention(packed.mask, model),
         position_ids=packed.position_ids,
         use_cache=False,
         logits_to_keep=packed.scored,
@@ -155,6 +155,13 @@ def score(model: Any, packed: Packed, temperature: float = 1.0, diagnostics: boo
             entropy = -(log_softmax.exp() * log_softmax).sum(-1)
     mask = torch.ones_like(logp)
     return Scores(*(_spread(values, packed) for values in (logp, plain, entropy)), _spread(mask, packed).bool())
+
+
+def _for_attention(mask: Tensor, model: Any) -> Tensor:
+    """SDPA takes the boolean mask; eager attention adds its mask to the scores."""
+    if model.config._attn_implementation != "eager":
+        return mask
+    return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
 
 
 def _spread(values: Tensor, packed: Packed) -> Tensor:

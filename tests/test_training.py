@@ -1,0 +1,309 @@
+"""The loop: denominators, first steps, checkpoints, and runs that are killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+import yaml
+
+from hargo import tasks
+from hargo.config.options import PolicyOptions, SFTOptions
+from hargo.data.records import load_rows
+from hargo.errors import UserError
+from hargo.io import read_json, read_jsonl
+from hargo.methods import load
+from hargo.methods.sft import Method as SFT
+from hargo.models.encode import encode
+from hargo.models.load import load_model, load_tokenizer
+from hargo.models.prepare import prepare
+from hargo.training import checkpoint, loop, stages
+from hargo.training.experience import Demonstrations, Order, Rollouts
+from hargo.training.pack import Group
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory) -> Path:
+    """Data, a base model and an SFT model that answers with some skill."""
+    folder = tmp_path_factory.mktemp("start")
+    study = tiny.study(sft={"epochs": 9, "max_steps": 60, "learning_rate": 1e-2})  # enough to say yes or no
+    data = tiny.write_data(folder / "data")
+    prepare(study, data, folder / "base")
+    stages.sft(study, 0, folder / "base", data, folder / "sft", folder / "checkpoints" / "sft")
+    return folder
+
+
+def weights(folder: Path) -> str:
+    return hashlib.sha256((folder / "model" / "model.safetensors").read_bytes()).hexdigest()
+
+
+def rollouts(start: Path, method="grpo", policy=None, **overrides):
+    options = PolicyOptions(**{"prompts_per_step": 4, "temperature": 0.6, "learning_rate": 1e-3, **overrides})
+    device = torch.device("cpu")
+    policy = policy or load_model(start / "sft" / "model", device)
+    reference = load_model(start / "sft" / "model", device).requires_grad_(False)
+    tokenizer = load_tokenizer(start / "sft" / "model")
+    examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl"))
+    options = tiny.study().method(method).model_copy(update=options.model_dump(exclude_defaults=True))
+    stage = Rollouts(
+        policy, reference, tokenizer, examples, options, load(method, options), 0, [tokenizer.eos_token_id]
+    )
+    return policy, stage, options
+
+
+def gradients(model) -> torch.Tensor:
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def test_on_policy_first_step_has_ratio_one_kl_zero_and_a_gradient(start):
+    policy, stage, options = rollouts(start)
+    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    assert record["ratio"] == 1.0 and record["ratio_max"] == 1.0 and record["clip_share"] == 0.0
+    assert record["kl"] == 0.0  # the reference is the SFT model, to the bit
+    assert record["loss"] == pytest.approx(0.0, abs=1e-6)
+    assert record["grad_norm"] > 1e-3
+
+
+def test_second_inner_pass_is_off_policy(start):
+    policy, stage, options = rollouts(start, inner_passes=2, max_grad_norm=100.0)
+    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    assert record["ratio_max"] > 1.0
+
+
+@pytest.mark.parametrize("method", ["grpo", "dr_grpo", "hargo", "b2"])
+def test_loss_and_gradient_do_not_depend_on_the_passes(start, method):
+    results = []
+    for budget in (1, 60, 100_000):
+        policy, stage, options = rollouts(start, method, tokens_per_pass=budget, max_grad_norm=1e9)
+        batch = stage.batch(0)
+        record = loop.train_step(policy, stage, torch.optim.SGD(policy.parameters(), lr=0.0), options, 0)
+        results.append((len(batch.passes), record["loss"], gradients(policy)))
+    assert [r[0] for r in results][::2] == [4, 1]
+    for _, loss, gradient in results[1:]:
+        assert loss == pytest.approx(results[0][1], rel=1e-5, abs=1e-7)
+        assert (gradient - results[0][2]).norm() < 1e-5 * results[0][2].norm()
+
+
+def test_sft_loss_and_gradient_do_not_depend_on_the_passes(start):
+    tokenizer = load_tokenizer(start / "base")
+    examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl"))
+    groups = [Group(e.prompt, [e.answer * (1 + i % 3)]) for i, e in enumerate(examples)]  # of unequal length
+    results = []
+    for budget in (1, 200, 100_000):
+        model = load_model(start / "base", torch.device("cpu"))
+        options = SFTOptions(batch_size=8, tokens_per_pass=budget, max_grad_norm=1e9)
+        stage = Demonstrations(groups, options, SFT(), 0, torch.device("cpu"))
+        record = loop.train_step(model, stage, torch.optim.SGD(model.parameters(), lr=0.0), options, 0)
+        results.append((record["loss"], gradients(model)))
+    for loss, gradient in results[1:]:
+        assert loss == pytest.approx(results[0][0], rel=1e-6)
+        assert (gradient - results[0][1]).norm() < 1e-5 * results[0][1].norm()
+
+
+def test_unusable_rewards_are_left_out(start, monkeypatch):
+    task = tasks.load("race_c")
+    holes = type(task)(
+        **{**task.__dict__, "reward": lambda outputs, references: [None, float("nan"), 1.0, 0.0] * (len(outputs) // 4)}
+    )
+    monkeypatch.setattr("hargo.tasks.race_c.TASK", holes)
+    policy, stage, options = rollouts(start)
+    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    assert record["left_out"] == 8 and record["reward/mean"] == 0.5
+    assert record["grad_norm"] > 0 and record["loss"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_rollouts_depend_on_seed_and_step_only(start):
+    one, two = rollouts(start)[1].batch(5), rollouts(start)[1].batch(5)
+    assert one.groups == two.groups
+    assert rollouts(start)[1].batch(6).groups != one.groups
+
+
+def test_order_is_a_permutation_every_epoch():
+    order = Order(10, 4, seed=3, stage=0)
+    epochs = [[i for step in range(e * 3, e * 3 + 3) for i in order.indices(step)] for e in range(3)]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+    assert Order(10, 4, seed=-1, stage=0).indices(0) != order.indices(0)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
+def test_learning_rate(schedule):
+    options = SFTOptions(learning_rate=1.0, warmup=0.1, schedule=schedule)
+    rates = [loop.learning_rate(options, step, 100) for step in range(100)]
+    assert rates[:10] == pytest.approx([(i + 1) / 11 for i in range(10)])
+    assert rates[10] == 1.0 and all(0 < r <= 1 for r in rates)
+    assert rates[-1] == (1.0 if schedule == "constant" else pytest.approx(rates[-1])) and rates[-1] <= rates[10]
+
+
+def test_answers_end_with_one_eos_that_is_a_target(start):
+    tokenizer = load_tokenizer(start / "base")
+    examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl")[:4])
+    eos = tokenizer.eos_token_id
+    for example in examples:
+        assert example.answer.count(eos) == 1 and example.answer[-1] == eos
+    tokenizer.pad_token = tokenizer.eos_token  # as in many models
+    assert [e.answer for e in encode(tokenizer, [e.row for e in examples])] == [e.answer for e in examples]
+    batch = loop.Batch.of([Group(e.prompt, [e.answer]) for e in examples], 1000, torch.device("cpu"))
+    assert batch.packed[0].targets.tolist().count(eos) == len(examples)
+
+
+# --- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def trained(folder: Path, seed: int = 0):
+    torch.manual_seed(seed)
+    model = torch.nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    return model, optimizer
+
+
+def step(model, optimizer):
+    optimizer.zero_grad()
+    model(torch.rand(5, 3)).square().sum().backward()
+    optimizer.step()
+
+
+def test_checkpoint_restores_weights_moments_and_random_state(tmp_path):
+    model, optimizer = trained(tmp_path)
+    for _ in range(3):
+        step(model, optimizer)
+    checkpoint.save(tmp_path, 3, model, optimizer, {"method": {"baseline": -1.25}})
+    for _ in range(2):
+        step(model, optimizer)
+    other, fresh = trained(tmp_path, seed=9)
+    assert checkpoint.load_newest(tmp_path, other, fresh) == {"step": 3, "method": {"baseline": -1.25}}
+    for _ in range(2):
+        step(other, fresh)
+    assert torch.equal(other.weight, model.weight) and torch.equal(other.bias, model.bias)
+
+
+def test_newest_complete_checkpoint_wins(tmp_path):
+    model, optimizer = trained(tmp_path)
+    for n in (1, 2, 3):
+        step(model, optimizer)
+        checkpoint.save(tmp_path, n, model, optimizer, {}, keep=3)
+    (tmp_path / "step-0000003" / checkpoint.MARKER).unlink()  # died before the marker
+    (tmp_path / ".step-0000004.abc").mkdir()  # died before the rename
+    assert checkpoint.load_newest(tmp_path, model, optimizer)["step"] == 2
+    assert not (tmp_path / ".step-0000004.abc").exists()
+    tensors = tmp_path / "step-0000002" / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:100])  # a full disk, a bad block
+    assert checkpoint.load_newest(tmp_path, model, optimizer)["step"] == 1
+    assert (tmp_path / "broken-step-0000002").is_dir()  # nothing is lost
+
+
+def test_old_checkpoints_are_removed(tmp_path):
+    model, optimizer = trained(tmp_path)
+    step(model, optimizer)
+    for n in range(1, 6):
+        checkpoint.save(tmp_path, n, model, optimizer, {}, keep=2)
+    assert [p.name for p in checkpoint.complete(tmp_path)] == ["step-0000004", "step-0000005"]
+
+
+RUN = """
+import sys
+from pathlib import Path
+import yaml
+from hargo.config import study_from
+from hargo.training import stages
+stage, folder, out, checkpoints = sys.argv[1], *map(Path, sys.argv[2:])
+study = study_from(yaml.safe_load(open(folder / "study.yaml")), "study.yaml")
+if stage == "sft":
+    stages.sft(study, 1, folder / "base", folder / "data", out, checkpoints)
+else:
+    stages.train(study, stage, 1, folder / "sft" / "model", folder / "data", out, checkpoints)
+"""
+
+
+def launch(stage: str, start: Path, out: Path) -> subprocess.Popen:
+    (start / "study.yaml").write_text(yaml.safe_dump(tiny.study().model_dump(mode="json")))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", RUN, stage, str(start), str(out), str(out / "checkpoints")]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def steps_done(out: Path) -> int:
+    files = list((out / "checkpoints").glob("*/metrics.jsonl"))
+    return files[0].read_text().count("\n") if files else 0
+
+
+@pytest.mark.parametrize("stage", ["sft", "hargo"])
+def test_killed_twice_and_resumed_a_run_ends_in_the_same_bits(start, tmp_path, stage):
+    whole = tmp_path / "whole"
+    assert launch(stage, start, whole).wait(timeout=300) == 0
+    out = tmp_path / "killed"
+    total = len(read_jsonl(whole / "metrics.jsonl"))
+    for at in (1, total - 2):  # before the first checkpoint and after several
+        process = launch(stage, start, out)
+        while process.poll() is None and steps_done(out) < at:
+            time.sleep(0.005)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait(timeout=60) == -signal.SIGKILL, "finished before it could be killed"
+        assert not (out / "model").exists()
+    process = launch(stage, start, out)
+    assert process.wait(timeout=300) == 0, process.stderr.read()
+    assert weights(out) == weights(whole)
+    ours, theirs = read_jsonl(out / "metrics.jsonl"), read_jsonl(whole / "metrics.jsonl")
+    assert [{k: v for k, v in r.items() if k != "seconds"} for r in ours] == [
+        {k: v for k, v in r.items() if k != "seconds"} for r in theirs
+    ]
+
+
+def test_outputs_and_provenance(start):
+    record = read_json(start / "sft" / "run.json")
+    assert record["seed"] == 0 and record["options"]["batch_size"] == 8
+    text = json.dumps(record)
+    for name in ("torch", "transformers", "wall_seconds", "device"):
+        assert name in text
+    lines = read_jsonl(start / "sft" / "metrics.jsonl")
+    assert [r["step"] for r in lines] == list(range(1, len(lines) + 1))
+    assert not list((start / "checkpoints").rglob("step-*"))  # removed once the model is written
+    assert lines[-1]["loss"] < lines[0]["loss"]
+
+
+def test_other_settings_never_share_checkpoints(start, tmp_path):
+    data = start / "data"
+    for rate in (1e-3, 2e-3):
+        study = tiny.study(sft={"learning_rate": rate, "max_steps": 2})
+        stages.sft(study, 0, start / "base", data, tmp_path / f"{rate}", tmp_path / "checkpoints")
+    assert len([p for p in (tmp_path / "checkpoints").iterdir()]) == 2
+    assert weights(tmp_path / "0.001") != weights(tmp_path / "0.002")
+
+
+def test_rl_logs_what_shows_that_gradient_moves(start, tmp_path):
+    stages.train(tiny.study(), "hargo", 0, start / "sft" / "model", start / "data", tmp_path, tmp_path / "checkpoints")
+    last = read_jsonl(tmp_path / "metrics.jsonl")[-1]
+    for key in (
+        "reward/mean",
+        "reward/std",
+        "reward/race_c/mean",
+        "zero_std",
+        "kl",
+        "clip_share",
+        "entropy",
+        "length/mean",
+        "truncated",
+        "grad_norm",
+        "learning_rate",
+    ):
+        assert isinstance(last[key], float), key
+    for key in ("dist/advantage", "dist/confidence", "dist/weight"):
+        assert len(last[key]) == 7 and last[key] == sorted(last[key])
+    assert list((tmp_path / "checkpoints").rglob("events.out.tfevents*"))
+
+
+def test_no_rows_is_one_line(start, tmp_path):
+    shutil.copytree(start / "data", tmp_path / "data")
+    (tmp_path / "data" / "train.jsonl").write_text("")
+    with pytest.raises(UserError, match="no training rows"):
+        stages.sft(tiny.study(), 0, start / "base", tmp_path / "data", tmp_path / "out", tmp_path / "checkpoints")
