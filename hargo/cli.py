@@ -361,7 +361,7 @@ def _stage(label: str, study: Study, out: Path, checkpoints: Path | None = None)
         raise UserError(f"{out}: cannot be made a folder ({error.strerror}); choose another --out") from None
     print(f"{label}: writing to {out}", flush=True)
     if checkpoints is not None:
-        print(f"progress step by step in {out / 'metrics.jsonl'}, checkpoints in {checkpoints}", flush=True)
+        print(f"checkpoints and the steps so far (metrics.jsonl, tensorboard/): {checkpoints}", flush=True)
     start = time.perf_counter()
     yield
     print(f"{label}: done in {time.perf_counter() - start:.1f} s", flush=True)
@@ -386,6 +386,10 @@ def _headline(path: Path) -> str:
 
 def main() -> None:
     """Entry point: a mistake of the user is one line and status 2, anything else a traceback."""
+    import logging
+
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("hargo").setLevel(logging.INFO)
     try:
         app(prog_name="hargo")
     except UserError as error:

@@ -13,6 +13,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+#: the commands import this module before anything heavy, so this is when the run began
+STARTED = datetime.now(UTC)
+
 PACKAGES = (
     "hargo",
     "torch",
@@ -31,14 +34,13 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_
 
 
 def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
-    """The content of `run.json` at the start of a run; `finish` adds the wall time.
+    """The content of `run.json`: the resolved study, the software, the machine and the time taken so far.
 
-    study: the resolved study, stored whole
-    extra: what else decides the run or helps to find it, e.g. `stage`, `seed`, `method`, `options`; pydantic
-        models and paths are turned into plain JSON values
+    extra: what else decides the run or helps to find it, e.g. `stage`, `seed`, `method`, `options`; wins over
+        what is found out here. Pydantic models and paths are turned into plain JSON values.
     """
-    return {
-        **{key: _plain(value) for key, value in extra.items()},
+    now = datetime.now(UTC)
+    found = {
         "study": study.model_dump(mode="json"),
         "versions": versions(),
         "git": git_revision(),
@@ -49,16 +51,12 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
         "cores": available_cores(),
         "device": device(),
         "threads": threads(),
+        "environment": {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ},
         "command": sys.argv,
-        "started": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "wall_seconds": None,
+        "started": STARTED.isoformat(timespec="seconds"),
+        "wall_seconds": round((now - STARTED).total_seconds(), 1),
     }
-
-
-def finish(run: dict[str, Any]) -> dict[str, Any]:
-    """The record with the seconds since it was made under `wall_seconds`."""
-    seconds = (datetime.now(UTC) - datetime.fromisoformat(run["started"])).total_seconds()
-    return {**run, "wall_seconds": round(seconds, 1)}
+    return found | {key: _plain(value) for key, value in extra.items()}
 
 
 def versions() -> dict[str, str]:
@@ -85,9 +83,7 @@ def git_revision() -> dict[str, Any] | None:
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
-    )
+    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20)
     return done.stdout
 
 
@@ -119,13 +115,10 @@ def device() -> str | None:
     return "cpu"
 
 
-def threads() -> dict[str, Any]:
-    """The thread settings in the environment, and what torch made of them if it is loaded."""
+def threads() -> int | None:
+    """The number of CPU threads torch computes with; None where torch is not loaded."""
     torch = sys.modules.get("torch")
-    found: dict[str, Any] = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
-    if torch is not None:
-        found["torch"] = torch.get_num_threads()
-    return found
+    return None if torch is None else int(torch.get_num_threads())
 
 
 def _plain(value: Any) -> Any:

