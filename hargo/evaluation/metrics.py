@@ -1,7 +1,7 @@
 """Numbers drawn from predictions. A prediction is one dict per evaluation row:
 
 id, task, output, reference, reward (float), parsed (str or None), correct (bool), scores (name -> float),
-tokens (int, generated), truncated (bool, hit the bound on new tokens).
+tokens (int, generated; None where no language model answered), truncated (bool, hit the bound on new tokens).
 """
 
 from __future__ import annotations
@@ -57,13 +57,14 @@ def _ordered(names: Iterable[str]) -> list[str]:
 def _task(name: str, rows: list[Prediction]) -> dict[str, Any]:
     task = load(name)
     lengths = sorted(len(p["output"]) for p in rows)
+    counted = [p["tokens"] for p in rows if p["tokens"] is not None]
     figures: dict[str, Any] = {
         "n": len(rows),
         "accuracy": _percent(p["correct"] for p in rows),
         "reward": fmean(_reward(p) for p in rows),
         "truncated": _percent(p["truncated"] for p in rows),
         "unread": _percent(p["parsed"] is None for p in rows),
-        "tokens": fmean(p["tokens"] for p in rows),
+        "tokens": fmean(counted) if counted else None,
         "scores": {key: fmean(p["scores"][key] for p in rows) for key in sorted(rows[0]["scores"])},
         "length": {  # characters
             "mean": fmean(lengths),

@@ -54,7 +54,7 @@ def judge(outputs: Sequence[str], references: Sequence[str]) -> list[Verdict]:
 
 TASK = Task(
     "plp",
-    "Programming-language processing",
+    "PLP questions",
     max_new_tokens=256,
     reward=reward,
     judge=judge,

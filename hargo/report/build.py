@@ -1,0 +1,67 @@
+"""From results/<study>/ to tables, figures and pages."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from pathlib import Path
+
+from hargo.config import Study
+from hargo.errors import UserError
+from hargo.io import write_text
+from hargo.report import content, figures, markdown, page, tables
+from hargo.report.results import read
+
+logger = logging.getLogger(__name__)
+
+
+def build(study: Study, results: Path, out: Path) -> None:
+    """Write summary.csv, per_task.csv, ablation.csv, heterogeneity.csv, figures/, report.md and report.html to `out`.
+
+    results: results/<study>/; a method or seed that is missing there is a UserError naming what to run
+    """
+    found = read(study, results)
+    for name, rows in (
+        ("summary", tables.summary(found)),
+        ("per_task", tables.per_task(found)),
+        ("ablation", tables.ablation(found)),
+        ("heterogeneity", tables.heterogeneity(found)),
+    ):
+        write_text(out / f"{name}.csv", tables.to_csv(rows))
+    (out / "figures").mkdir(parents=True, exist_ok=True)
+    drawn = figures.draw(found, out / "figures")
+    sections = content.sections(found, set(drawn))
+    heading = f"HARGO study: {study.name}"
+    write_text(out / "report.md", markdown.render(heading, sections))
+    write_text(out / "report.html", page.render(heading, sections, drawn, found))
+    logger.info("report in %s", out / "report.html")
+
+
+def print_headline(out: Path) -> None:
+    """Print the headline table of a finished report, plain where the output is not a terminal, and where it lies."""
+    from rich.console import Console
+    from rich.table import Table
+
+    path = out / "summary.csv"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; run `hargo report` first")
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("Method", no_wrap=True)
+    shown = {key: (name, places) for key, (name, places) in tables.METRICS.items() if f"{key}_mean" in rows[0]}
+    for name, _ in shown.values():
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        cells = []
+        for key, (_, places) in shown.items():
+            mean, deviation = row[f"{key}_mean"], row[f"{key}_std"]
+            spread = f" ± {float(deviation):.{places}f}" if deviation else ""
+            cells.append(f"{float(mean):.{places}f}{spread}" if mean else "–")
+        style = "bold" if row["method"] == "hargo" else "dim" if row["kind"] == "baseline" else None
+        table.add_row(row["title"], *cells, style=style)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160  # a log file wraps nothing
+    console.print(table)
+    console.print(f"Full report: {out / 'report.html'}", markup=False, soft_wrap=True)

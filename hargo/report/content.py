@@ -1,0 +1,361 @@
+"""What the report says, section by section, in words that follow from the numbers."""
+
+from __future__ import annotations
+
+from hargo import tasks
+from hargo.config import Study
+from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
+from hargo.report.compare import Gap, gap, level_baselines, mcnemar
+from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40, PAPER
+from hargo.report.provenance import provenance
+from hargo.report.results import Results, title
+from hargo.report.tables import METRICS, heterogeneity, metrics_of, over_seeds, shown
+
+ARXIV = "arXiv 2607.28301"
+
+
+def sections(results: Results, figures: set[str]) -> list[Section]:
+    """All sections; `figures` names the figures that could be drawn."""
+    made = [
+        Section("short", "In short", _short(results)),
+        Section("results", "Results", _results(results)),
+        Section("gap", "HARGO against GRPO", _gap(results)),
+        Section("training", "Training", _training(results)),
+        Section("races", "Data races", _races(results)),
+        Section("questions", "Questions", _questions(results)),
+        Section("ablation", "Ablation", _ablation(results)),
+        Section("heterogeneity", "How the tasks differ", _heterogeneity(results)),
+        Section("leakage", "Leakage", _leakage(results)),
+        Section("predictions", "Predictions", [Browser("Every answer of every model, beside the SFT model's.")]),
+        Section("provenance", "Provenance", provenance(results)),
+    ]
+    kept = []
+    for section in made:
+        blocks = [b for b in section.blocks if not isinstance(b, Figure) or b.name in figures]
+        if blocks:
+            kept.append(Section(section.anchor, section.title, blocks))
+    return kept
+
+
+def describe(study: Study) -> str:
+    """The study in one sentence: model, data, protocol, seeds."""
+    model = study.model
+    what = "a small model built from scratch" if model.source == "scratch" else f"`{model.path}`"
+    where = {"embedded": "generated data (source `embedded`)"}.get(
+        study.data.source, f"`{study.data.path}` (source `{study.data.source}`)"
+    )
+    protocol = {
+        "paper": "the paper's split: seeded, 9:1, rows untouched, near-duplicates on both sides",
+        "strict": "the strict split: rows cleaned, tell-tale names scrubbed, near-duplicates kept on one side",
+        "given": "the split that the source gives",
+    }[study.data.protocol]
+    seeds = study.seeds
+    many = f"{len(seeds)} seeds ({', '.join(map(str, seeds))})" if len(seeds) > 1 else f"one seed ({seeds[0]})"
+    return f"Study `{study.name}`: {what}, {where}, {protocol}, {many}."
+
+
+def _short(results: Results) -> list[Block]:
+    study = results.study
+    trained = ", ".join(title(method) for method in results.models if method != "sft") or "none"
+    rows = f"{len(results.train)} training and {len(results.eval)} evaluation rows"
+    blocks: list[Block] = [
+        Text(
+            f"{describe(study)} {rows} on {len(results.tasks)} tasks. Methods trained from the SFT model: {trained}. "
+            "Answers are decoded greedily; reward and judgement of an answer are separate code."
+        )
+    ]
+    warnings = level_baselines(results)
+    if warnings:
+        blocks.append(Warn("A baseline without a language model keeps up", [f"{text}." for text in warnings]))
+    if len(study.seeds) == 1:
+        blocks.append(
+            Warn(
+                "One seed",
+                ["The spread over seeds is unknown, so no difference between methods can be told from noise."],
+            )
+        )
+    blocks.append(Items([*_verdicts(results), *_caveats(results)]))
+    return blocks
+
+
+def _verdicts(results: Results) -> list[str]:
+    if not {"hargo", "grpo"} <= results.models.keys():
+        return []
+    gaps = [found for metric in METRICS if (found := gap(results, "hargo", "grpo", metric))]
+    said = [_verdict(gaps[0])] if gaps else []
+    for distinguishable, words in ((True, "More than noise"), (False, "Not distinguishable")):
+        names = [_name(g.metric) + f" ({_signed(g.gap, METRICS[g.metric][1])})" for g in gaps[1:]
+                 if g.distinguishable == distinguishable]  # fmt: skip
+        if names:
+            said.append(f"{words} between HARGO and GRPO: {', '.join(names)}.")
+    return said
+
+
+def _name(metric: str) -> str:
+    return METRICS[metric][0].removesuffix(" %")
+
+
+def _verdict(found: Gap) -> str:
+    name, decimals = METRICS[found.metric]
+    unit = " points" if "%" in name else ""
+    size = f"{abs(found.gap):.{decimals}f}{unit}"
+    direction = "above" if found.gap > 0 else "below" if found.gap < 0 else "level with"
+    seeds = (
+        "with one seed, the seed spread is unknown"
+        if found.seed_spread is None
+        else f"seeds of one method differ by up to {found.seed_spread:.{decimals}f}"
+    )
+    rows = f", 95 % interval over rows {_interval(found, decimals)}"
+    word = "more than noise" if found.distinguishable else "not distinguishable"
+    return f"{_name(found.metric)}: HARGO {size} {direction} GRPO; {seeds}{rows}: {word}."
+
+
+def _signed(value: float, decimals: int) -> str:
+    return f"{value:+.{decimals}f}".replace("-", "−")
+
+
+def _interval(found: Gap, decimals: int) -> str:
+    return f"{_signed(found.interval[0], decimals)} to {_signed(found.interval[1], decimals)}"
+
+
+def _caveats(results: Results) -> list[str]:
+    notes = [f"The paper's numbers ({ARXIV}) come from one seed, without intervals."]
+    if not results.comparable:
+        notes.append(
+            "Data or protocol here are not the paper's: the figures are not comparable with its table, which is shown "
+            "for orientation only."
+        )
+    elif results.study.model.source != "hub":
+        notes.append("The model here is not the paper's Qwen2.5-0.5B-Instruct: levels differ for that reason alone.")
+    for method, models in results.models.items():
+        for task in results.tasks:
+            cut = max(model.metrics["tasks"][task]["truncated"] for model in models)
+            if cut > 5:
+                notes.append(f"{title(method)}: {cut:.0f} % of the {task} answers hit the bound on new tokens.")
+    return notes
+
+
+def _results(results: Results) -> list[Block]:
+    metrics = metrics_of(results)
+    main = [key for key in metrics if not key.startswith("accuracy_")]
+    accuracy = [key for key in metrics if key.startswith("accuracy_")]
+    many = "mean ± sample standard deviation over seeds" if len(results.study.seeds) > 1 else "one seed"
+    return [
+        Figure(
+            "headline",
+            "Dots are seeds; bars run from the SFT model's mean to the method's; dashed lines are baselines without a "
+            "language model. The axes leave out zero.",
+            "Headline metrics per method with seeds and baselines; the figures are in the table below.",
+        ),
+        _method_table(
+            results,
+            main,
+            f"Headline metrics, {many}. WinRate is measured against the SFT model of the same "
+            "seed, where 50 is level. The column after each metric is the paper's.",
+        ),
+        _method_table(results, accuracy, f"Accuracy per task, {many}."),
+    ]
+
+
+def _method_table(results: Results, metrics: list[str], caption: str, methods: list[str] | None = None) -> Table:
+    header: list[str] = ["Method"]
+    muted: list[int] = []
+    papers = {m: any(m in PAPER.get(name, {}) for name in results.models) for m in metrics}
+    for metric in metrics:
+        header.append(metrics_of(results)[metric][0])
+        if papers[metric]:
+            muted.append(len(header))
+            header.append("paper")
+    rows = []
+    everyone = {name: results.models[name] for name in methods or results.models}
+    if methods is None:
+        everyone |= {name: [model] for name, model in results.baselines.items()}
+    for name, models in everyone.items():
+        row = [title(name)]
+        for metric in metrics:
+            decimals = metrics_of(results)[metric][1]
+            row.append(shown(over_seeds(models, metric), decimals))
+            if papers[metric]:
+                value = PAPER.get(name, {}).get(metric)
+                row.append("" if value is None else f"{value:.{decimals}f}")
+        rows.append(row)
+    return Table(header, rows, caption, tuple(muted), strong=("HARGO",))
+
+
+def _gap(results: Results) -> list[Block]:
+    if not {"hargo", "grpo"} <= results.models.keys():
+        return []
+    rows = []
+    for metric, (name, decimals) in metrics_of(results).items():
+        found = gap(results, "hargo", "grpo", metric)
+        if found is None:
+            continue
+        spread = "unknown" if found.seed_spread is None else f"{found.seed_spread:.{decimals}f}"
+        word = "more than noise" if found.distinguishable else "not distinguishable"
+        rows.append([name, _signed(found.gap, decimals), spread, _interval(found, decimals), word])
+    tests = [
+        [str(seed), str(only_hargo), str(only_grpo), f"{p:.3f}"]
+        for seed, only_hargo, only_grpo, p in mcnemar(results, "hargo", "grpo")
+    ]
+    return [
+        Table(
+            ["Metric", "HARGO − GRPO", "Seed spread", "95 % over rows", "Reading"],
+            rows,
+            "Seed spread is the larger max − min over seeds of the two methods; the interval is a paired bootstrap "
+            "over evaluation rows. A gap counts as more than noise if it exceeds the spread and the interval leaves "
+            "out 0; with several metrics, some will do so by chance.",
+        ),
+        Table(
+            ["Seed", "Only HARGO right", "Only GRPO right", "p"],
+            tests,
+            "Data-race rows that one of the two reads rightly and the other does not (McNemar's exact test).",
+        ),
+    ]
+
+
+def _training(results: Results) -> list[Block]:
+    return [
+        Figure(
+            "learning",
+            "Reward of sampled answers during training, moving mean over a tenth of the run; bands span the seeds.",
+            "Learning curves per task.",
+        ),
+        Figure(
+            "distributions",
+            "How gradient is shared out over training: median, middle half, p10 to p90, and extremes, mean over seeds. "
+            "GRPO gives each response 1/G; HARGO moves weight towards responses with large modulated advantages.",
+            "Quantiles over training of advantage, confidence and weight for GRPO and HARGO.",
+        ),
+    ]
+
+
+def _races(results: Results) -> list[Block]:
+    pooled = [m for models in results.models.values() for m in models if "race" in m.metrics]
+    if not pooled:
+        return []
+    keys = ("tp", "fp", "tn", "fn", "undecided", "precision", "recall", "f1", "accuracy")
+    rows = []
+    for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
+        if not all("race" in model.metrics for model in models):
+            continue
+        means = [sum(model.metrics["race"][key] for model in models) / len(models) for key in keys]
+        rows.append(
+            [title(name), *(f"{v:.1f}".removesuffix(".0") for v in means[:5]), *(f"{v:.2f}" for v in means[5:])]
+        )
+    return [
+        Figure(
+            "confusions",
+            "Rows are the truth, columns the answer; means over seeds. An answer that is neither yes nor no is a class "
+            "of its own and wrong.",
+            "Confusion matrices of the data-race tasks; counts are in the table below.",
+        ),
+        Table(
+            ["Method", "TP", "FP", "TN", "FN", "neither", "Precision %", "Recall %", "F1 %", "Accuracy %"],
+            rows,
+            "Data-race tasks pooled, positive class: race. Means over seeds.",
+            strong=("HARGO",),
+        ),
+    ]
+
+
+def _questions(results: Results) -> list[Block]:
+    blocks: list[Block] = []
+    if "mlperf" in results.tasks:
+        rows = []
+        for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
+            values = [
+                over_seeds(models, key) for key in ("em", "em_whole", "avg_score", "accuracy_mlperf", "mlperf_over_40")
+            ]
+            rows.append([title(name), *(shown(value, 4 if i == 2 else 2) for i, value in enumerate(values))])
+        blocks.append(
+            Table(
+                ["Method", "EM %", "EM, nothing more %", "AvgScore", "Accuracy %", "Over 40 characters %"],
+                rows,
+                "MLPerf questions. EM finds the reference in the answer between word boundaries; accuracy counts "
+                "answers worth a reward of .5 or more.",
+                strong=("HARGO",),
+            )
+        )
+    for task in results.tasks:
+        sweep = tasks.load(task).threshold_sweep
+        if sweep is None:
+            continue
+        rows = []
+        for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
+            found = [m.metrics["tasks"][task]["sweep"]["accuracy"] for m in models if task in m.metrics["tasks"]]
+            if found:
+                rows.append([title(name), *(f"{sum(f[f'{t:g}'] for f in found) / len(found):.1f}" for t in sweep[1])])
+        blocks.append(
+            Table(
+                ["Method", *(f"≥ {t:g}" for t in sweep[1])],
+                rows,
+                f"{tasks.load(task).title}: accuracy in percent by the {sweep[0]} that counts as right. The accuracy "
+                "column above uses 0.5, a choice.",
+                strong=("HARGO",),
+            )
+        )
+    return blocks
+
+
+def _ablation(results: Results) -> list[Block]:
+    if not results.ablations:
+        return []
+    methods = [m for m in results.models if m in ("grpo", "hargo") or m in results.ablations]
+    metrics = [key for key in metrics_of(results) if key in METRICS]
+    caption = "Forms of HARGO's weights. B1 shares by advantage alone, B2 by confidence alone, HARGO by both."
+    return [_method_table(results, metrics, caption, methods)]
+
+
+def _heterogeneity(results: Results) -> list[Block]:
+    rows = []
+    table = heterogeneity(results)
+    for row in table:
+        mean = row["answer_chars_mean"]
+        rows.append(
+            [
+                tasks.load(row["task"]).title,
+                f"{row['train_rows']} / {row['eval_rows']}",
+                "–" if mean is None else f"{mean:.1f}",
+                f"{row['sft_answer_chars_mean']:.1f}",
+                f"{row['sft_over_40_chars']:.1f}",
+                f"{row['sft_reward_mean']:.3f}",
+                f"{row['sft_accuracy']:.2f}",
+            ]
+        )
+    means = [row["answer_chars_mean"] for row in table if row["answer_chars_mean"]]
+    ratio = f" The longest mean answer is {max(means) / min(means):.0f} times the shortest" if len(means) > 1 else ""
+    note = (
+        f"{ratio} (the paper: {LENGTH_RATIO}). In the paper {MLPERF_OVER_40} % of the SFT model's mlperf answers have "
+        "over 40 characters."
+    ).strip()
+    return [
+        Text(note),
+        Table(
+            [
+                "Task",
+                "Train / eval rows",
+                "Answer, chars",
+                "SFT answer, chars",
+                "SFT over 40 chars %",
+                "SFT reward",
+                "SFT accuracy %",
+            ],
+            rows,
+            "What makes the tasks heterogeneous: answer length, shape of the reward, and how good the SFT model is.",
+        ),
+        Figure("rewards", "Share of evaluation answers by reward, all seeds.", "Histogram of rewards per task."),
+        Figure(
+            "lengths",
+            "Answer length on evaluation rows: median, middle half and p10 to p90; log scale.",
+            "Answer lengths per task for the references and for the models.",
+        ),
+    ]
+
+
+def _leakage(results: Results) -> list[Block]:
+    if results.audit is None:
+        return []
+    return [
+        Text("What the audit of the data found: repeats, near-duplicates across the split, names that tell the label."),
+        Verbatim("The audit in full", results.audit_text or str(results.audit)),
+    ]

@@ -1,0 +1,226 @@
+"""Reading results/<study>/: everything the report is made of, or an error that says what to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hargo.config import METHODS, Study
+from hargo.data.records import Row, load_rows
+from hargo.errors import UserError
+from hargo.evaluation.metrics import Prediction, compare, summarise, win_rate
+from hargo.io import read_json, read_jsonl
+
+NAMES = {
+    "sft": "SFT",
+    "grpo": "GRPO",
+    "dr_grpo": "Dr.GRPO",
+    "hargo": "HARGO",
+    "b1": "B1 (d only)",
+    "b2": "B2 (c only)",
+    "d_plus_c": "d + αc",
+    "d_times_c": "d × c",
+    "ppo": "PPO",
+    "dpo": "DPO",
+    "kto": "KTO",
+    "simpo": "SimPO",
+    "hpc_gpt": "HPC-GPT",
+}
+
+
+def title(method: str) -> str:
+    """A method's name for people."""
+    return NAMES.get(method, method)
+
+
+@dataclass(frozen=True)
+class Model:
+    """One evaluated model, or one baseline: its predictions and the figures drawn from them.
+
+    figures: flat, metric -> value; see `flatten`
+    outcomes: row id -> won, tied or lost against the SFT model of the same seed
+    """
+
+    method: str
+    seed: int | None
+    predictions: list[Prediction]
+    metrics: dict[str, Any]
+    figures: dict[str, float]
+    outcomes: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Results:
+    """A whole study. `models[method][i]` belongs to seed `study.seeds[i]`; the method "sft" comes first."""
+
+    study: Study
+    folder: Path
+    train: list[Row]
+    eval: list[Row]
+    manifest: dict[str, Any]
+    models: dict[str, list[Model]]
+    baselines: dict[str, Model]
+    training: dict[str, list[list[dict[str, Any]]]]
+    runs: dict[str, list[dict[str, Any]]]
+    audit: dict[str, Any] | None
+    audit_text: str | None
+
+    @cached_property
+    def tasks(self) -> list[str]:
+        present = {row.task for row in self.eval}
+        return [task for task in self.study.tasks if task in present]
+
+    @property
+    def main(self) -> list[str]:
+        """SFT and the methods that are not ablations."""
+        return [method for method in self.models if method == "sft" or not METHODS[method].ablation]
+
+    @property
+    def ablations(self) -> list[str]:
+        return [method for method in self.models if method != "sft" and METHODS[method].ablation]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether data and protocol are the paper's, so that its numbers may stand beside these."""
+        data = self.study.data
+        return data.source in ("hpcgpt", "hub") and data.protocol == "paper"
+
+
+def read(study: Study, folder: Path) -> Results:
+    """Read a study's results; a missing or unfinished part is a UserError that names the command for it."""
+    for name in ("train.jsonl", "eval.jsonl"):
+        _need(folder / "data" / name, f"hargo data build --out {folder / 'data'}")
+    rows = load_rows(folder / "data" / "eval.jsonl")
+    models: dict[str, list[Model]] = {}
+    training: dict[str, list[list[dict[str, Any]]]] = {}
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for method in ("sft", *study.methods):
+        models[method] = []
+        training[method] = []
+        for index, seed in enumerate(study.seeds):
+            trained = folder / ("sft" if method == "sft" else f"train/{method}") / f"seed{seed}"
+            evaluated = folder / "evaluate" / method / f"seed{seed}"
+            reference = models["sft"][index] if method != "sft" else None
+            models[method].append(_model(study, method, seed, trained, evaluated, rows, reference))
+            stage = "sft" if method == "sft" else f"train {method}"
+            _need(trained / "metrics.jsonl", f"hargo {stage} --seed {seed} --out {trained}")
+            training[method].append(read_jsonl(trained / "metrics.jsonl"))
+            _note(runs, stage, trained)
+            _note(runs, "evaluate", evaluated)
+    _note(runs, "pretrain", folder / "model" / "pretrain")
+    audit = folder / "audit" / "audit.json"
+    text = folder / "audit" / "audit.md"
+    manifest = folder / "data" / "manifest.json"
+    return Results(
+        study=study,
+        folder=folder,
+        train=load_rows(folder / "data" / "train.jsonl"),
+        eval=rows,
+        manifest=read_json(manifest) if manifest.is_file() else {},
+        models=models,
+        baselines=_baselines(study, folder, models["sft"]),
+        training=training,
+        runs=runs,
+        audit=read_json(audit) if audit.is_file() else None,
+        audit_text=text.read_text(encoding="utf-8") if text.is_file() else None,
+    )
+
+
+def _need(path: Path, command: str) -> None:
+    if not path.is_file():
+        verb, _, rest = command.removeprefix("hargo ").partition(" --")
+        raise UserError(
+            f"{path}: missing; run the workflow, or `hargo {verb} --config STUDY --{rest}` (see hargo {verb} --help)"
+        )
+
+
+def _model(
+    study: Study,
+    method: str,
+    seed: int,
+    trained: Path,
+    evaluated: Path,
+    rows: list[Row],
+    reference: Model | None,
+) -> Model:
+    path = evaluated / "predictions.jsonl"
+    _need(path, f"hargo evaluate --seed {seed} --model {trained / 'model'} --out {evaluated}")
+    predictions = _predictions(path)
+    expected = [row.id for row in rows if row.task in study.tasks]
+    if [p["id"] for p in predictions] != expected:
+        raise UserError(
+            f"{path}: {len(predictions)} answers do not match the {len(expected)} rows of data/eval.jsonl; "
+            f"evaluate {method} seed {seed} again"
+        )
+    return _measure(study, method, seed, predictions, reference)
+
+
+def _predictions(path: Path) -> list[Prediction]:
+    wanted = {"id", "task", "output", "reference", "reward", "parsed", "correct", "scores", "tokens", "truncated"}
+    rows: list[Prediction] = read_jsonl(path)
+    for number, row in enumerate(rows, start=1):
+        absent = sorted(wanted - row.keys()) if isinstance(row, dict) else sorted(wanted)
+        if absent:
+            raise UserError(f"{path}, row {number}: no key {absent[0]!r}; evaluate this model again")
+    return rows
+
+
+def _measure(
+    study: Study, method: str, seed: int | None, predictions: list[Prediction], reference: Model | None
+) -> Model:
+    metrics = summarise(predictions)
+    figures = flatten(metrics)
+    outcomes: dict[str, str] = {}
+    if reference is not None:
+        tie = study.evaluation.tie
+        figures["win_rate"] = float(win_rate(predictions, reference.predictions, tie)["rate"])
+        outcomes = compare(predictions, reference.predictions, tie)
+    return Model(method, seed, predictions, metrics, figures, outcomes)
+
+
+def flatten(metrics: dict[str, Any]) -> dict[str, float]:
+    """The table's figures: race_f1, race_accuracy, em, avg_score, plp_similarity, accuracy, accuracy_<task>, ..."""
+    figures = {key: float(value) for key, value in metrics.items() if isinstance(value, int | float) and key != "n"}
+    if "race" in metrics:
+        figures["race_f1"] = metrics["race"]["f1"]
+        figures["race_accuracy"] = metrics["race"]["accuracy"]
+    for task, values in metrics["tasks"].items():
+        figures[f"accuracy_{task}"] = values["accuracy"]
+    return figures
+
+
+def _baselines(study: Study, folder: Path, sft: list[Model]) -> dict[str, Model]:
+    """Baselines by name. Rows that a baseline does not answer are left out, and so are tasks without any."""
+    where = folder / "evaluate" / "baselines"
+    _need(where / "metrics.json", f"hargo baselines --out {where}")
+    found: dict[str, Model] = {}
+    for path in sorted(where.glob("predictions-*.jsonl")):
+        rows = [row for row in read_jsonl(path) if row.get("output") is not None]
+        if not rows:
+            continue
+        name = _baseline_name(path.stem.removeprefix("predictions-"))
+        whole = len(rows) == len(sft[0].predictions)
+        model = _measure(study, name, None, rows, sft[0] if whole else None)
+        if whole:  # one answer, as many SFT models as seeds
+            tie = study.evaluation.tie
+            rates = [float(win_rate(rows, one.predictions, tie)["rate"]) for one in sft]
+            model.figures["win_rate"] = sum(rates) / len(rates)
+        found[name] = model
+    return dict(sorted(found.items(), key=lambda item: _BASELINE_ORDER.get(item[0], 9)))
+
+
+_BASELINE_ORDER = {"majority": 0, "1-NN": 1, "TF-IDF + LR": 2}
+
+
+def _baseline_name(slug: str) -> str:
+    def plain(text: str) -> str:
+        return "".join(character for character in text.lower() if character.isalnum())
+
+    return next((name for name in _BASELINE_ORDER if plain(name) == plain(slug)), slug)
+
+
+def _note(runs: dict[str, list[dict[str, Any]]], stage: str, folder: Path) -> None:
+    if (folder / "run.json").is_file():
+        runs.setdefault(stage, []).append(read_json(folder / "run.json"))

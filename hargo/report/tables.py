@@ -1,0 +1,203 @@
+"""The report's tables as lists of rows; written to CSV as they are, shown in part."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Any
+
+from hargo import tasks
+from hargo.config import METHODS
+from hargo.report.paper import PAPER
+from hargo.report.results import Model, Results, title
+
+#: metric -> (title, decimals); shares in percent
+METRICS: dict[str, tuple[str, int]] = {
+    "win_rate": ("WinRate %", 2),
+    "race_f1": ("Race F1 %", 2),
+    "plp_similarity": ("PLP similarity", 4),
+    "em": ("EM %", 2),
+    "avg_score": ("AvgScore", 4),
+}
+
+#: reward histogram bins: the tiers of mlperf, and ranges between them for continuous rewards
+BINS: tuple[tuple[str, float, float], ...] = (
+    ("0", -1.0, 0.0),
+    ("0-0.1", 0.0, 0.1),
+    ("0.1-0.2", 0.1, 0.2),
+    ("0.2-0.5", 0.2, 0.5),
+    ("0.5-0.8", 0.5, 0.8),
+    ("0.8-1", 0.8, 1.0 - 1e-9),
+    ("1", 1.0 - 1e-9, 1.0),
+)
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over seeds. std is the sample deviation, None for one seed."""
+
+    mean: float
+    std: float | None
+    low: float
+    high: float
+    n: int
+
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, min(values), max(values), len(values))
+
+
+def over_seeds(models: Sequence[Model], metric: str) -> Spread | None:
+    """Spread of one metric, None where the models do not have it."""
+    values = [model.figures[metric] for model in models if metric in model.figures]
+    return spread(values) if len(values) == len(models) and values else None
+
+
+def metrics_of(results: Results) -> dict[str, tuple[str, int]]:
+    """Metrics that this study has, in the order of the paper's table, then accuracy per task."""
+    found = {key: value for key, value in METRICS.items() if any(key in m.figures for m in _all(results))}
+    found |= {f"accuracy_{task}": (f"{tasks.load(task).title} %", 2) for task in results.tasks}
+    return found
+
+
+def _all(results: Results) -> list[Model]:
+    return [model for models in results.models.values() for model in models]
+
+
+def summary(results: Results) -> list[Row]:
+    """One row per method and baseline: each metric's mean, std, min and max over seeds, and the paper's value."""
+    rows = [
+        _method_row(results, method, models, "ablation" if method in results.ablations else "method")
+        for method, models in results.models.items()
+    ]
+    rows += [_method_row(results, name, [model], "baseline") for name, model in results.baselines.items()]
+    return rows
+
+
+def _method_row(results: Results, method: str, models: Sequence[Model], kind: str) -> Row:
+    row: Row = {"method": method, "title": title(method), "kind": kind}
+    row["seeds"] = 0 if kind == "baseline" else len(models)
+    for metric in metrics_of(results):
+        value = over_seeds(models, metric)
+        row |= {
+            f"{metric}_mean": value and value.mean,
+            f"{metric}_std": value and value.std,
+            f"{metric}_min": value and value.low,
+            f"{metric}_max": value and value.high,
+            f"{metric}_paper": PAPER.get(method, {}).get(metric),
+        }
+    return row
+
+
+def ablation(results: Results) -> list[Row]:
+    """SFT, GRPO, HARGO and the forms of HARGO that the study trained, with the paper's values."""
+    shown = [m for m in results.models if m in ("sft", "grpo", "hargo") or m in results.ablations]
+    return [_method_row(results, method, results.models[method], _role(method)) for method in shown]
+
+
+def _role(method: str) -> str:
+    if method == "sft":
+        return "start"
+    preset = METHODS[method].preset.get("weighting")
+    return f"weighting {preset}" if preset else {"hargo": "weighting full"}.get(method, "reference")
+
+
+def per_task(results: Results) -> list[Row]:
+    """One row per task and model: means over seeds of accuracy, reward, lengths, scores, confusion, sweep."""
+    rows = []
+    for task in results.tasks:
+        for method, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
+            values = [model.metrics["tasks"].get(task) for model in models]
+            if any(value is None for value in values):
+                continue
+            accuracy = spread([value["accuracy"] for value in values])
+            row: Row = {
+                "task": task,
+                "method": method,
+                "n": values[0]["n"],
+                "seeds": 0 if method in results.baselines else len(values),
+                "accuracy_mean": accuracy.mean,
+                "accuracy_std": accuracy.std,
+                "accuracy_min": accuracy.low,
+                "accuracy_max": accuracy.high,
+                "accuracy_paper": PAPER.get(method, {}).get(f"accuracy_{task}"),
+            }
+            for key in ("reward", "unread", "truncated", "tokens"):
+                row[key] = _mean(value[key] for value in values)
+            row["characters"] = _mean(value["length"]["mean"] for value in values)
+            for key in values[0]["scores"]:
+                row[key] = _mean(value["scores"][key] for value in values)
+            for key in values[0].get("confusion", {}):
+                row[key] = _mean(value["confusion"][key] for value in values)
+            for key in values[0].get("sweep", {}).get("accuracy", {}):
+                row[f"accuracy_at_{key}"] = _mean(value["sweep"]["accuracy"][key] for value in values)
+            rows.append(row)
+    return rows
+
+
+def heterogeneity(results: Results) -> list[Row]:
+    """How the tasks differ: in the data (answers of the training rows), and in what the SFT model does with them."""
+    rows = []
+    for task in results.tasks:
+        answers = sorted(len(row.answer) for row in results.train if row.task == task)
+        answered = [p for model in results.models["sft"] for p in model.predictions if p["task"] == task]
+        rewards = [p["reward"] or 0.0 for p in answered]
+        row: Row = {
+            "task": task,
+            "train_rows": len(answers),
+            "eval_rows": sum(1 for item in results.eval if item.task == task),
+            "answer_chars_mean": fmean(answers) if answers else None,
+            "answer_chars_median": answers[len(answers) // 2] if answers else None,
+            "answer_chars_max": answers[-1] if answers else None,
+            "sft_answer_chars_mean": fmean(len(p["output"]) for p in answered),
+            "sft_over_40_chars": 100 * fmean(len(p["output"]) > 40 for p in answered),
+            "sft_accuracy": 100 * fmean(p["correct"] for p in answered),
+            "sft_accuracy_paper": PAPER["sft"].get(f"accuracy_{task}"),
+            "sft_reward_mean": fmean(rewards),
+        }
+        row |= {f"sft_reward_{name}": share for name, share in histogram(rewards).items()}
+        rows.append(row)
+    return rows
+
+
+def histogram(rewards: Sequence[float]) -> dict[str, float]:
+    """Share of rewards, in percent, in each of `BINS` (low, high]."""
+    return {
+        name: 100 * sum(low < value <= high for value in rewards) / len(rewards) if rewards else 0.0
+        for name, low, high in BINS
+    }
+
+
+def _mean(values: Any) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Rows as CSV; columns in order of first appearance, numbers rounded to 6 decimals, unknown values empty."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row.get(column)) for column in columns])
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    return f"{value:.6f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+def shown(value: Spread | None, decimals: int) -> str:
+    """A figure for people: `54.62 ± 0.31`, without deviation for one seed, a dash for none."""
+    if value is None:
+        return "–"
+    deviation = f" ± {value.std:.{decimals}f}" if value.std is not None else ""
+    return f"{value.mean:.{decimals}f}{deviation}"
