@@ -45,6 +45,23 @@ Overrides = Annotated[
 ]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from hargo import __version__
+
+        print(f"hargo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 @config_app.command("check")
 def config_check(file: Annotated[Path, typer.Argument(metavar="FILE")], set_: Overrides = None) -> None:
     """Say whether a study file is valid, and what it would run."""
@@ -70,6 +87,7 @@ def config_resolve(
 ) -> None:
     """Write the study with every default filled in."""
     study = _study(config, set_)
+    _folder(out.parent)
     write_study(study, out)
     print(f"study {study.name!r} written to {out}")
 
@@ -134,6 +152,7 @@ def data_audit(
         if source not in SOURCES:
             raise UserError(unknown("data source", str(source), SOURCES))
         options, tasks = _source_options(str(source), path), list(TASKS)
+    _folder(out)
     print(f"audit: writing {out / 'audit.md'} and {out / 'audit.json'}", flush=True)
     from hargo.data.audit import audit, render
     from hargo.data.build import Split, load_source, split_rows
@@ -355,16 +374,20 @@ def bind_threads(threads: int) -> None:
 def _stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
     """Announce a stage, prepare the process for computing, and say how long it took."""
     bind_threads(study.compute.threads)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{out}: cannot be made a folder ({error.strerror}); choose another --out") from None
+    _folder(out)
     print(f"{label}: writing to {out}", flush=True)
     if checkpoints is not None:
         print(f"checkpoints and the steps so far (metrics.jsonl, tensorboard/): {checkpoints}", flush=True)
     start = time.perf_counter()
     yield
     print(f"{label}: done in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def _folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be made a folder ({error.strerror}); choose another --out") from None
 
 
 def _next(what: str) -> None:

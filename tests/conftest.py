@@ -15,5 +15,6 @@ def shared_data() -> Path:
     """The folder with real data (`hpcgpt/`, `drb-sample/`), or a skip that says where it was looked for."""
     folder = Path(os.environ.get("HARGO_SHARED", ROOT.parent / "shared")) / "data"
     if not folder.is_dir():
-        pytest.skip(f"real data not found at {folder}; set HARGO_SHARED to the folder that holds data/")
+        absent = pytest.fail if os.environ.get("HARGO_REQUIRE_DATA") else pytest.skip
+        absent(f"real data not found at {folder}; set HARGO_SHARED to the folder that holds data/")
     return folder

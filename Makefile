@@ -1,0 +1,59 @@
+# make help lists the targets. Nothing here needs an activated environment: .venv is made and used by itself.
+PYTHON ?= python3
+CONSTRAINTS ?= envs/constraints-cpu.txt
+STUDY ?= config/demo.yaml
+# more arguments for Snakemake, e.g. make demo DEMO_ARGS="--config 'seeds=[0]'"
+DEMO_ARGS ?=
+# two test processes with one thread each suit two cores
+WORKERS ?= 2
+BIN := .venv/bin
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test test-slow lint format schema clean
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: make env CONSTRAINTS=)
+
+.venv/.done: pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: $(PYTHON) is older than Python 3.11; make env PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || { echo "making .venv"; $(PYTHON) -m venv .venv; }
+	@echo "installing packages into .venv (2 GB; two to five minutes the first time)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
+	  $(addprefix -c ,$(CONSTRAINTS)) -e '.[dev]' \
+	  | { grep --line-buffered -E '^ *(Downloading|Installing collected)' | cut -c1-100 || true; }
+	@touch $@
+	@echo "environment ready: $$($(BIN)/hargo --version)"
+
+demo: env ## run the demo study and print its headline table (another one: STUDY=FILE)
+	$(BIN)/snakemake --workflow-profile profiles/local --configfile $(STUDY) $(DEMO_ARGS)
+	@$(BIN)/hargo report --show --config $(STUDY)
+
+test: env ## quick tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' -rs
+
+test-slow: env ## every test
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rs --durations 10
+
+lint: env ## style, types and workflow checks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakefmt --check workflow
+	$(BIN)/snakemake --lint
+
+format: env ## rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt workflow
+
+schema: env ## write workflow/schemas/study.schema.json from the study's model
+	$(BIN)/hargo config schema > workflow/schemas/study.schema.json
+
+clean: ## delete results, logs and caches, but not .venv or what was fetched (results/cache)
+	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name cache -exec rm -rf {} +
+	rm -rf .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist

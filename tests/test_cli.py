@@ -1,0 +1,214 @@
+"""The command line: quick to start, one-line errors, and settings that reach the process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from hargo import provenance
+from hargo.cli import _overrides, app
+from hargo.config import load_study
+from hargo.errors import UserError
+
+DEMO = str(ROOT / "config" / "demo.yaml")
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES")
+
+
+def hargo(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "hargo", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env={**os.environ, **environment})
+
+
+def error_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line on standard error of a run that failed through the user's fault."""
+    assert done.returncode == 2, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("error: "), done.stderr
+    return lines[0]
+
+
+def test_help_is_quick() -> None:
+    """The best of a few runs, since other processes share the machine."""
+    times = []
+    for _ in range(4):
+        start = time.perf_counter()
+        assert hargo("--help").returncode == 0
+        times.append(time.perf_counter() - start)
+    assert min(times) < 0.5
+
+
+def test_help_imports_no_torch() -> None:
+    code = (
+        "import sys, hargo.cli\nsys.argv = ['hargo', 'train', '--help']\n"
+        "try: hargo.cli.main()\nexcept SystemExit as end: assert not end.code\n"
+        "assert not {'torch', 'transformers', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("pretrain", "sft", "train", "evaluate", "baselines", "report", "doctor"),
+        *("config check", "config schema", "config resolve", "data prefetch", "data build", "data audit"),
+        *("model prefetch", "model prepare"),
+    ],
+)
+def test_every_command_explains_itself(command: str) -> None:
+    done = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="hargo")
+    assert done.exit_code == 0 and f"Usage: hargo {command}" in " ".join(done.output.split())
+
+
+def test_usage_errors_exit_with_2() -> None:
+    assert hargo("sft").returncode == 2
+    assert hargo("nonsense").returncode == 2
+
+
+def test_user_errors_are_one_line(tmp_path: Path) -> None:
+    assert "did you mean 'max_steps'" in error_line(hargo("config", "check", DEMO, "--set", "rl.max_stps=3"))
+    assert "no.yaml: cannot be read" in error_line(hargo("config", "check", "no.yaml"))
+    assert "write KEY=VALUE" in error_line(hargo("config", "check", DEMO, "--set", "seeds"))
+    assert "either --config FILE, or --source" in error_line(hargo("data", "audit", "--out", str(tmp_path / "x")))
+    done = hargo("data", "audit", "--source", "hpcgp", "--out", str(tmp_path / "x"))
+    assert "did you mean 'hpcgpt'" in error_line(done)
+    assert "needs --path" in error_line(hargo("data", "audit", "--source", "hpcgpt", "--out", str(tmp_path / "x")))
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "file").write_text("")
+    done = hargo("config", "resolve", "--config", DEMO, "--out", str(tmp_path / "file" / "study.yaml"))
+    assert "cannot be made a folder" in error_line(done)
+
+
+def test_a_method_outside_the_study_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    folders = [f"--{name}={tmp_path / name}" for name in ("model", "data", "out", "checkpoints")]
+    done = hargo("train", "grp", "--config", DEMO, "--seed", "0", *folders)
+    assert "unknown method in this study 'grp'; did you mean 'grpo'?" in error_line(done)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
+    (tmp_path / "summary.csv").write_text("a,b\n1\n")  # nothing in this package writes rows of unequal length
+    done = hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path))
+    assert done.returncode == 1 and "Traceback" in done.stderr
+
+
+def test_resolve_states_every_default_and_reads_json_from_a_pipe(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "study.yaml"
+    study = json.dumps({"name": "piped", "data": {"protocol": "given"}, "pretrain": {"steps": 3}})
+    command = [sys.executable, "-m", "hargo", "config", "resolve", "--config", "/dev/stdin", "--out", str(out)]
+    done = subprocess.run([*command, "--set", "rl.beta=0.5"], input=study, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    resolved = yaml.safe_load(out.read_text())
+    assert resolved["pretrain"]["steps"] == 3 and resolved["rl"]["beta"] == 0.5 and resolved["sft"]["epochs"] == 2
+    before = out.stat().st_mtime_ns
+    assert subprocess.run([*command, "--set", "rl.beta=0.5"], input=study, text=True).returncode == 0
+    assert out.stat().st_mtime_ns == before, "an unchanged study must not look changed"
+
+
+@pytest.mark.parametrize(
+    ("sets", "result"),
+    [
+        (["rl.max_steps=5"], {"rl": {"max_steps": 5}}),
+        (["rl.max_steps=5", "rl.beta=0", "seeds=[1, 2]"], {"rl": {"max_steps": 5, "beta": 0}, "seeds": [1, 2]}),
+        (["model.path=a/b=c"], {"model": {"path": "a/b=c"}}),
+        (["sft.max_steps=null", "name="], {"sft": {"max_steps": None}, "name": None}),
+    ],
+)
+def test_overrides(sets: list[str], result: dict) -> None:
+    assert _overrides(sets) == result
+
+
+@given(st.text(), st.text())
+def test_overrides_never_fail_but_for_a_reason(key: str, value: str) -> None:
+    try:
+        assert isinstance(_overrides([f"{key}={value}"]), dict)
+    except UserError as error:
+        assert "--set" in str(error)
+
+
+def threads_set(threads: int, cores: int, given: dict[str, str]) -> dict[str, str]:
+    """The thread variables that a process confined to so many cores ends up with."""
+    code = (
+        f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])\n"
+        f"from hargo.cli import bind_threads; bind_threads({threads})\n"
+        f"print({{name: os.environ[name] for name in {THREADS!r} if name in os.environ}})"
+    )
+    environment = {name: value for name, value in os.environ.items() if name not in THREADS} | given
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    return yaml.safe_load(done.stdout)
+
+
+@pytest.mark.skipif(provenance.available_cores() < 2, reason="needs two cores")
+def test_threads_are_bound_only_when_the_process_has_all_cores() -> None:
+    bound = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
+    assert threads_set(2, cores=2, given={}) == bound
+    assert threads_set(1, cores=2, given={}) == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    assert threads_set(1, cores=1, given={}) == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@pytest.mark.skipif(provenance.available_cores() < 2, reason="needs two cores")
+def test_threads_the_user_has_set_stay() -> None:
+    given = {"OMP_NUM_THREADS": "7", "OMP_PROC_BIND": "false"}
+    found = threads_set(2, cores=2, given=given)
+    assert found == {**given, "MKL_NUM_THREADS": "2", "OMP_PLACES": "cores"}
+
+
+def test_report_show_prints_the_table(tmp_path: Path) -> None:
+    (tmp_path / "summary.csv").write_text('method,score\ngrpo,0.5\n"hargo, full",0.25\n')
+    done = hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path))
+    assert done.stdout.splitlines()[:3] == ["method       score", "grpo         0.5  ", "hargo, full  0.25 "]
+    assert str(tmp_path / "report.html") in done.stdout
+    assert "run `hargo report`" in error_line(hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path / "n")))
+
+
+def test_doctor_fails_only_for_what_is_needed(tmp_path: Path) -> None:
+    done = hargo("doctor", "--config", DEMO)
+    assert done.returncode == 0 and "all that is needed is here" in done.stdout, done.stdout
+    study = tmp_path / "study.yaml"
+    study.write_text("name: x\ndata: {source: hpcgpt, path: nowhere}\npretrain: {}\n")
+    done = hargo("doctor", "--config", str(study))
+    line = next(line for line in done.stdout.splitlines() if line.startswith("Data"))
+    assert done.returncode == 1 and "missing" in line and "nowhere" in line
+
+
+def test_provenance_says_what_decided_a_result() -> None:
+    study = load_study(DEMO)
+    run = provenance.record(study, seed=3, options=study.method("hargo"), model=Path("a/b"), threads=5)
+    run = json.loads(json.dumps(run))
+    assert run["study"] == study.model_dump(mode="json")
+    assert (run["seed"], run["options"]["alpha"], run["model"], run["threads"]) == (3, 0.3, "a/b", 5)
+    assert run["versions"]["hargo"] and run["versions"]["torch"] and run["wall_seconds"] >= 0
+
+
+def test_provenance_knows_the_revision_of_its_own_checkout(tmp_path: Path) -> None:
+    code = "from hargo import provenance; import json; print(json.dumps(provenance.git_revision()))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    revision = json.loads(done.stdout)
+    if not (ROOT / ".git").exists():
+        assert revision is None
+        return
+    head = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert revision["revision"] == head.stdout.strip() and isinstance(revision["dirty"], bool)
+
+
+def test_provenance_installed_inside_another_checkout_has_no_revision(tmp_path: Path) -> None:
+    copy = tmp_path / "site-packages" / "hargo" / "provenance.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(Path(provenance.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    spec = importlib.util.spec_from_file_location("installed_provenance", copy)
+    assert spec is not None and spec.loader is not None
+    installed = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(installed)
+    assert installed.git_revision() is None

@@ -1,0 +1,163 @@
+"""A study says what it means, or the message says which key to mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hargo.config import METHODS, TASKS, Study, load_study, study_from, study_schema
+from hargo.config.loading import merge
+from hargo.errors import UserError
+
+STUDIES = sorted((ROOT / "config").glob("*.yaml"))
+SCRATCH: dict[str, Any] = {"name": "x", "data": {"protocol": "given"}, "pretrain": {}}
+
+
+def message(**sections: Any) -> str:
+    """The error of a scratch study with these sections."""
+    with pytest.raises(UserError) as caught:
+        study_from({**SCRATCH, **sections}, "study.yaml")
+    text = str(caught.value)
+    assert "\n" not in text and text.startswith("study.yaml: ")
+    return text
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
+def test_studies_in_the_repository_load_and_survive_resolving(path: Path) -> None:
+    study = load_study(path)
+    resolved = yaml.safe_load(yaml.safe_dump(study.model_dump(mode="json")))
+    assert study_from(resolved, "resolved") == study
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
+def test_resolving_keeps_the_options_of_every_method(path: Path) -> None:
+    """The resolved file states every key of `rl`; that must not turn defaults of a method into something else."""
+    study = load_study(path)
+    again = study_from(study.model_dump(mode="json"), "resolved")
+    assert {name: again.method(name) for name in study.methods} == {name: study.method(name) for name in study.methods}
+
+
+def test_paper_study_runs_every_method_at_the_papers_settings() -> None:
+    study = load_study(ROOT / "config" / "paper.yaml")
+    assert set(study.methods) == set(METHODS)
+    assert len(study.seeds) == 5 and study.tasks == list(TASKS)
+    hargo = study.method("hargo").model_dump()
+    assert (hargo["alpha"], hargo["rho"], hargo["beta"], hargo["temperature"]) == (0.3, 0.9, 0.02, 0.6)
+    assert (hargo["group_size"], hargo["learning_rate"], study.sft.learning_rate) == (4, 1e-6, 2e-5)
+
+
+def test_schema_file_is_up_to_date() -> None:
+    file = ROOT / "workflow" / "schemas" / "study.schema.json"
+    assert file.read_text(encoding="utf-8") == study_schema(), "run `make schema`"
+
+
+@pytest.mark.parametrize(
+    ("sections", "near"),
+    [
+        ({"sed": [0]}, "'seeds'"),
+        ({"rl": {"temprature": 0.5}}, "'temperature'"),
+        ({"data": {"protocol": "given", "embedded": {"kernel": 3}}}, "'kernels'"),
+        ({"pretrain": {"step": 3}}, "'steps'"),
+        ({"tasks": ["race-c"]}, "'race_c'"),
+        ({"methods": {"harg": None}}, "'hargo'"),
+        ({"methods": {"hargo": {"alfa": 1}}}, "'alpha'"),
+        ({"data": {"source": "embeded"}}, "'embedded'"),
+        ({"tasks": ["plp"], "rl": {"max_new_tokens": {"plpp": 4}}}, "'plp'"),
+    ],
+)
+def test_unknown_names_get_the_nearest_known_one(sections: dict[str, Any], near: str) -> None:
+    text = message(**sections)
+    assert "unknown" in text and f"did you mean {near}?" in text
+
+
+@pytest.mark.parametrize(
+    ("sections", "key"),
+    [
+        ({"seeds": []}, "seeds"),
+        ({"seeds": [0, 0]}, "seeds"),
+        ({"seeds": "many"}, "seeds"),
+        ({"rl": {"group_size": 1}}, "rl.group_size"),
+        ({"rl": {"temperature": 0}}, "rl.temperature"),
+        ({"rl": {"learning_rate": float("nan")}}, "rl.learning_rate"),
+        ({"sft": {"epochs": 1.5}}, "sft.epochs"),
+        ({"methods": {"hargo": {"rho": 1.0}}}, "methods.hargo.rho"),
+        ({"name": "../up"}, "name"),
+        ({"model": {"scratch": {"hidden": 7}}}, "hidden"),
+    ],
+)
+def test_wrong_values_name_their_key(sections: dict[str, Any], key: str) -> None:
+    assert key in message(**sections)
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"model": {"source": "hub"}}, "needs `path`"),
+        ({"model": {"source": "hub", "path": "a/b"}}, "`pretrain` belongs to model.source 'scratch'"),
+        ({"pretrain": None}, "`pretrain` belongs to model.source 'scratch'"),
+        ({"model": {"source": "package", "path": "a==1"}}, "needs `file` and `sha256`"),
+        ({"data": {"source": "hpcgpt"}}, "needs `path`"),
+        ({"data": {"source": "hub", "path": "a/b", "protocol": "given"}}, "protocol 'given'"),
+    ],
+)
+def test_impossible_combinations_are_refused(sections: dict[str, Any], words: str) -> None:
+    assert words in message(**sections)
+
+
+def test_a_method_takes_rl_then_its_preset_then_its_own_keys() -> None:
+    study = study_from(
+        {**SCRATCH, "rl": {"beta": 0.5, "group_size": 8}, "methods": {"b1": {"beta": 0.1}, "grpo": None}}, "x"
+    )
+    b1, grpo = study.method("b1").model_dump(), study.method("grpo").model_dump()
+    assert (b1["beta"], b1["group_size"], b1["weighting"]) == (0.1, 8, "d")
+    assert (grpo["beta"], grpo["group_size"]) == (0.5, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: [", "line 1: not valid YAML"),
+        ("- a\n- b\n", "a study is a mapping"),
+        ("", "a study is a mapping"),
+        ("seeds: [0]\npretrain: {}\n", "name: is required"),
+    ],
+)
+def test_broken_files_are_one_line(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        load_study(file)
+    assert words in str(caught.value) and str(file) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_missing_and_binary_files(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        load_study(tmp_path / "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UserError, match="not UTF-8"):
+        load_study(tmp_path / "binary.yaml")
+
+
+values = st.recursive(st.integers(), lambda inner: st.dictionaries(st.sampled_from("abc"), inner), max_leaves=8)
+mappings = st.dictionaries(st.sampled_from("abc"), values)
+
+
+@given(mappings, mappings)
+def test_merge_lets_the_second_win_and_loses_nothing_else(base: dict[str, Any], over: dict[str, Any]) -> None:
+    merged = merge(base, over)
+    assert merge(merged, over) == merged
+    assert set(merged) == set(base) | set(over)
+    for key in set(base) - set(over):
+        assert merged[key] == base[key]
+
+
+def test_a_study_cannot_be_changed_after_reading() -> None:
+    study = Study(**SCRATCH)
+    with pytest.raises(Exception, match="frozen"):
+        study.name = "other"

@@ -1,0 +1,217 @@
+"""The workflow: what runs, what reruns after a change, and that Snakemake's own tools like it.
+
+Dry-runs need a finished study to compare with. It is faked once: all outputs are created empty, and
+`snakemake --touch` records them with the params they would have been made with.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from conftest import ROOT
+
+BIN = Path(sys.executable).parent
+SNAKEFILE = ROOT / "workflow" / "Snakefile"
+DEMO = ROOT / "config" / "demo.yaml"
+
+
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload(["snakemake.cli", "snakemake.report.html_reporter", "pandas", "yte", "hargo.cli", "pytest"])
+
+
+def _call(arguments: list[str], log: Path) -> None:
+    """Runs in a process forked from one that has imported Snakemake, which saves most of its start-up time."""
+    handle = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.environ |= {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(log.parent / ".cache")}  # no environment on PATH
+    from snakemake.cli import main
+
+    main(arguments)
+
+
+class Done(NamedTuple):
+    """How a call of Snakemake ended: exit status, and what it wrote to standard output and error."""
+
+    code: int
+    text: str
+
+
+def snakemake(folder: Path, *arguments: object) -> Done:
+    """Snakemake in a working directory of its own."""
+    log = folder / f"{uuid.uuid4().hex}.out"
+    command = ["--snakefile", SNAKEFILE, "--directory", folder, "--cores", "2", *arguments]
+    process = FORK.Process(target=_call, args=(list(map(str, command)), log))
+    process.start()
+    process.join()
+    return Done(process.exitcode or 0, log.read_text())
+
+
+def jobs(folder: Path, *arguments: object, study: Path | None = DEMO) -> dict[str, int]:
+    """Rule -> number of jobs that a dry-run announces, the rule `all` left out."""
+    configfile = ["--configfile", study] if study else []
+    done = snakemake(folder, "--dry-run", *configfile, *arguments)
+    assert done.code == 0, done.text
+    table = re.search(r"^job +count\n-+ +-+\n(.*?)^total", done.text, re.MULTILINE | re.DOTALL)
+    if table is None:
+        assert "Nothing to be done" in done.text
+        return {}
+    counts = {name: int(count) for name, count in map(str.split, table[1].strip().splitlines())}
+    return {name: count for name, count in counts.items() if name != "all"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a demo study that Snakemake takes for finished."""
+    folder = tmp_path_factory.mktemp("finished")
+    summary = snakemake(folder, "--configfile", DEMO, "--summary").text
+    for name in re.findall(r"^(results/\S+)\t", summary, re.MULTILINE):
+        path = folder / name
+        if path.suffix:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        else:
+            path.mkdir(parents=True)
+            (path / "file").touch()
+    done = snakemake(folder, "--configfile", DEMO, "--touch", "--forceall")
+    assert done.code == 0, done.text
+    return folder
+
+
+def test_a_fresh_demo_runs_every_stage_once_per_method_and_seed(tmp_path: Path) -> None:
+    expected = {"data": 1, "audit": 1, "base_model": 1, "pretrain": 1, "sft": 2, "train": 8}
+    expected |= {"evaluate": 10, "baselines": 1, "report": 1}
+    assert jobs(tmp_path) == expected
+    assert jobs(tmp_path, study=None) == expected, "the demo is the default study"
+
+
+def test_the_paper_study_is_planned_quickly(tmp_path: Path) -> None:
+    start = time.perf_counter()
+    planned = jobs(tmp_path, study=ROOT / "config" / "paper.yaml")
+    assert time.perf_counter() - start < 10
+    assert planned["train"] == 35 and planned["evaluate"] == 40 and planned["sft"] == 5
+    assert planned["prefetch_data"] == planned["prefetch_model"] == 1 and "pretrain" not in planned
+
+
+def test_a_finished_study_has_nothing_to_do(finished: Path) -> None:
+    assert jobs(finished) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "redone"),
+    [
+        ("methods={hargo: {alpha: 0.5}}", {"train": 2, "evaluate": 2, "report": 1}),
+        ("rl={beta: 0.1}", {"train": 8, "evaluate": 8, "report": 1}),
+        ("sft={epochs: 3}", {"sft": 2, "train": 8, "evaluate": 10, "report": 1}),
+        ("evaluation={batch_size: 8}", {"evaluate": 10, "report": 1}),
+        ("evaluation={tie: 0.01}", {"report": 1}),
+        ("seeds=[0]", {"report": 1}),
+        ("seeds=[0, 1, 2]", {"sft": 1, "train": 4, "evaluate": 5, "report": 1}),
+        ("methods={dr_grpo: {}}", {"train": 2, "evaluate": 2, "report": 1}),
+        ("rl={checkpoint_every: 7}", {}),
+        ("sft={checkpoint_every: 7}", {}),
+        ("prefetch={cache: elsewhere}", {}),
+    ],
+)
+def test_a_change_redoes_what_depends_on_it(finished: Path, change: str, redone: dict[str, int]) -> None:
+    assert jobs(finished, "--config", change) == redone
+
+
+def test_changed_data_redoes_everything(finished: Path) -> None:
+    changed = jobs(finished, "--config", "data={embedded: {seed: 4}}")
+    assert changed == jobs(finished, "--forceall")
+
+
+def test_forcing_a_rule_redoes_it_and_the_report(finished: Path) -> None:
+    assert jobs(finished, "--forcerun", "evaluate") == {"evaluate": 10, "report": 1}
+
+
+def test_checkpoints_are_nobodys_output(finished: Path) -> None:
+    """Snakemake deletes the outputs of a job before it reruns; what the job resumes from must survive that."""
+    summary = snakemake(finished, "--configfile", DEMO, "--summary").text
+    assert "train/hargo/seed0/model" in summary and "checkpoints" not in summary
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (["rl={temprature: 1}"], "unknown key in rl 'temprature'; did you mean 'temperature'?"),
+        (["methods={harg: {}}"], "unknown method 'harg'; did you mean 'hargo'?"),
+    ],
+)
+def test_a_wrong_study_is_one_message(tmp_path: Path, config: list[str], words: str) -> None:
+    done = snakemake(tmp_path, "--dry-run", "--configfile", DEMO, "--config", *config)
+    assert done.code != 0 and "Traceback" not in done.text
+    assert any(line.strip().endswith(words) for line in done.text.splitlines()), done.text
+
+
+def test_missing_data_files_are_one_message(tmp_path: Path) -> None:
+    done = snakemake(tmp_path, "--dry-run", "--configfile", ROOT / "config" / "hpcgpt-smol.yaml")
+    assert done.code != 0 and "no JSON files in data/hpcgpt" in done.text and "Traceback" not in done.text
+
+
+def test_an_edited_data_file_redoes_the_data(tmp_path: Path) -> None:
+    rows, output = tmp_path / "rows" / "task1_plp.json", "results/hpcgpt-smol/data/train.jsonl"
+    rows.parent.mkdir()
+    rows.write_text("[1]")
+    for name in ("train.jsonl", "eval.jsonl", "manifest.json"):
+        path = (tmp_path / output).with_name(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    study = [ROOT / "config" / "hpcgpt-smol.yaml", "--config", f"data={{path: {rows.parent}}}"]
+    assert snakemake(tmp_path, output, "--touch", "--forceall", "--configfile", *study).code == 0
+    assert "Nothing to be done" in snakemake(tmp_path, output, "--dry-run", "--configfile", *study).text
+    rows.write_text("[2]")
+    os.utime(rows, (time.time() + 5, time.time() + 5))
+    assert re.search(r"^data +1$", snakemake(tmp_path, output, "--dry-run", "--configfile", *study).text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("graph", ["--dag", "--rulegraph"])
+def test_graphs_are_drawn(tmp_path: Path, graph: str) -> None:
+    done = snakemake(tmp_path, "--configfile", DEMO, graph)
+    assert done.code == 0 and "digraph" in done.text and "base_model" in done.text
+
+
+def test_snakemake_lint_has_no_complaint(tmp_path: Path) -> None:
+    done = snakemake(tmp_path, "--lint")
+    assert done.code == 0, done.text
+
+
+def test_workflow_files_are_formatted() -> None:
+    environment = {**os.environ, "PATH": f"{BIN}:/usr/bin:/bin"}
+    command = [str(BIN / "snakefmt"), "--check", str(ROOT / "workflow")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, "run `make format`\n" + done.stderr
+
+
+def test_every_rule_is_complete_and_files_are_small() -> None:
+    assert len(SNAKEFILE.read_text().splitlines()) < 40
+    for path in (ROOT / "workflow" / "rules").glob("*.smk"):
+        text = path.read_text()
+        assert len(text.encode()) < 4096, path
+        for rule in re.split(r"^ *rule ", text, flags=re.MULTILINE)[1:]:
+            for directive in ("output", "log", "benchmark", "threads", "resources", "params", "message"):
+                assert re.search(rf"^ +{directive}:", rule, re.MULTILINE), f"{path.name}: {rule.split(':')[0]}"
+
+
+def test_captions_exist() -> None:
+    rules = (ROOT / "workflow" / "rules" / "report.smk").read_text()
+    for caption in re.findall(r'caption="\.\./(report/\w+\.rst)"', rules):
+        assert (ROOT / "workflow" / caption).read_text().strip()
+
+
+def test_conda_environment_has_the_packages_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    environment = yaml.safe_load((ROOT / "workflow" / "envs" / "hargo.yaml").read_text())
+    assert environment["dependencies"][-1]["pip"] == project["dependencies"]
