@@ -66,21 +66,29 @@ def answer(row: Row, skill: float, rng: random.Random) -> str:
     return rng.choice([*EVIL, "Dell", "16 nodes", "CodeT5 is used.", ""])
 
 
+def assess(row: Row, output: str, rng: random.Random) -> tuple[float | None, tasks.Verdict]:
+    """Reward and verdict; similarities of plp are drawn, which spares loading the embedding model."""
+    if row.task == "plp":
+        similarity = 1.0 if output == row.answer else rng.uniform(0, 0.6)
+        return min(1.0, similarity + 0.05), tasks.Verdict(output or None, similarity >= 0.5, {"similarity": similarity})
+    task = tasks.load(row.task)
+    return task.reward([output], [row.answer])[0], task.judge([output], [row.answer])[0]
+
+
 def predict(
     items: list[Row], skill: dict[str, float], rng: random.Random, tokens: int | None = 3
 ) -> list[dict[str, Any]]:
     found = []
     for row in items:
         output = answer(row, skill[row.task], rng)
-        task = tasks.load(row.task)
-        [verdict] = task.judge([output], [row.answer])
+        reward, verdict = assess(row, output, rng)
         found.append(
             {
                 "id": row.id,
                 "task": row.task,
                 "output": output,
                 "reference": row.answer,
-                "reward": task.reward([output], [row.answer])[0],
+                "reward": reward,
                 "parsed": verdict.parsed,
                 "correct": verdict.correct,
                 "scores": verdict.scores,

@@ -74,6 +74,8 @@ def draw(results: Results, folder: Path) -> dict[str, str]:
     drawn: dict[str, str] = {}
     with matplotlib.rc_context(STYLE):
         for name, plot in FIGURES.items():
+            for kind in ("svg", "png"):  # of an earlier report, whose results may have shown more
+                (folder / f"{name}.{kind}").unlink(missing_ok=True)
             figure = plot(results)
             if figure is None:
                 continue
@@ -352,7 +354,7 @@ def lengths(results: Results) -> Figure:
     methods = [m for m in ("sft", "grpo", "hargo") if m in results.models]
     rows = ["reference", *methods]
     step = 1.0 / (len(rows) + 1.2)
-    figure, axis = plt.subplots(figsize=(8.4, 0.95 * len(results.tasks) + 0.7))
+    figure, axis = plt.subplots(figsize=(8.4, 0.72 * len(results.tasks) + 0.7))
     for place, task in enumerate(results.tasks):
         for index, name in enumerate(rows):
             if name == "reference":

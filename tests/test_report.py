@@ -1,0 +1,334 @@
+"""The report of a small synthetic study: tables, words, pages that model text cannot break, errors that help."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_tree
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hargo.config import Study
+from hargo.data.records import Row
+from hargo.errors import UserError
+from hargo.io import read_jsonl, write_json, write_jsonl
+from hargo.report import compare, content, figures, markdown, page, tables
+from hargo.report.blocks import Table
+from hargo.report.build import build, print_headline
+from hargo.report.results import Results, read
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return report_tree.study()
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory, study: Study) -> Path:
+    return report_tree.write(tmp_path_factory.mktemp("results"), study, per_task=20)
+
+
+@pytest.fixture(scope="module")
+def results(study: Study, tree: Path) -> Results:
+    return read(study, tree)
+
+
+@pytest.fixture(scope="module")
+def out(study: Study, tree: Path) -> Path:
+    build(study, tree, tree / "report")
+    return tree / "report"
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_everything_that_the_workflow_declares_is_written(out: Path) -> None:
+    for name in ("summary.csv", "per_task.csv", "ablation.csv", "heterogeneity.csv", "report.md", "report.html"):
+        assert (out / name).stat().st_size > 0
+    names = {path.name for path in (out / "figures").iterdir()}
+    assert names == {f"{figure}.{kind}" for figure in figures.FIGURES for kind in ("svg", "png")}
+
+
+def test_summary_by_hand(out: Path, tree: Path) -> None:
+    rows = {row["method"]: row for row in table(out / "summary.csv")}
+    assert list(rows) == ["sft", "grpo", "hargo", "b1", "b2", "majority", "1-NN", "TF-IDF + LR"]
+    em, wins = [], []
+    for seed in (0, 1):
+        ours = read_jsonl(tree / f"evaluate/hargo/seed{seed}/predictions.jsonl")
+        base = read_jsonl(tree / f"evaluate/sft/seed{seed}/predictions.jsonl")
+        mlperf = [p["scores"]["em"] for p in ours if p["task"] == "mlperf"]
+        em.append(100 * sum(mlperf) / len(mlperf))
+        gaps = [p["reward"] - q["reward"] for p, q in zip(ours, base, strict=True)]
+        wins.append(100 * sum(1 if g > 1e-6 else 0.5 if g > -1e-6 else 0 for g in gaps) / len(gaps))
+    row = rows["hargo"]
+    assert float(row["em_mean"]) == pytest.approx(sum(em) / 2, abs=1e-5)
+    assert float(row["em_std"]) == pytest.approx(abs(em[0] - em[1]) / 2**0.5, abs=1e-5)
+    assert (float(row["em_min"]), float(row["em_max"])) == pytest.approx((min(em), max(em)), abs=1e-5)
+    assert float(row["win_rate_mean"]) == pytest.approx(sum(wins) / 2, abs=1e-5)
+    assert (row["win_rate_paper"], row["seeds"], row["kind"]) == ("54.62", "2", "method")
+    assert rows["sft"]["win_rate_mean"] == "" and rows["b1"]["kind"] == "ablation"
+    lr = rows["TF-IDF + LR"]
+    assert (lr["seeds"], lr["kind"], lr["em_mean"], lr["win_rate_mean"]) == ("0", "baseline", "", "")
+    assert float(lr["race_f1_mean"]) > 0
+
+
+def test_ablation_and_heterogeneity_tables(out: Path, tree: Path) -> None:
+    assert [row["method"] for row in table(out / "ablation.csv")] == ["sft", "grpo", "hargo", "b1", "b2"]
+    rows = {row["task"]: row for row in table(out / "heterogeneity.csv")}
+    answers = [len(row["answer"]) for row in read_jsonl(tree / "data/train.jsonl") if row["task"] == "plp"]
+    assert float(rows["plp"]["answer_chars_mean"]) == pytest.approx(sum(answers) / len(answers), abs=1e-5)
+    for row in rows.values():
+        assert sum(float(v) for k, v in row.items() if re.fullmatch(r"sft_reward_[0-9.-]+", k)) == pytest.approx(
+            100, abs=1e-4
+        )
+
+
+@given(st.lists(st.floats(0, 1), min_size=1))
+def test_every_reward_falls_into_one_bin(rewards: list[float]) -> None:
+    assert sum(tables.histogram(rewards).values()) == pytest.approx(100)
+
+
+# --- words ---
+
+
+def test_baselines_that_keep_up_are_named_first(out: Path) -> None:
+    text = (out / "report.md").read_text(encoding="utf-8")
+    short = text.split("## Results")[0]
+    assert "A baseline without a language model keeps up" in short
+    assert re.search(r"TF-IDF \+ LR is (level with|above) the best language model on race F1", short)
+    assert "one seed, without intervals" in short and "not comparable" in short
+    assert "2 seeds (0, 1)" in short
+
+
+def flat(results: Results, method: str, value: dict[int, float]) -> Results:
+    """The results with WinRate of `method` set by seed."""
+    models = [replace(m, figures=m.figures | {"win_rate": value[m.seed or 0]}) for m in results.models[method]]
+    return replace(results, models=results.models | {method: models})
+
+
+def test_a_gap_within_the_seed_spread_is_not_distinguishable(results: Results) -> None:
+    near = flat(flat(results, "grpo", {0: 50.0, 1: 52.0}), "hargo", {0: 51.0, 1: 52.0})
+    found = compare.gap(near, "hargo", "grpo", "win_rate")
+    assert found is not None and (found.gap, found.seed_spread) == (0.5, 2.0)
+    assert not found.distinguishable
+
+
+def test_a_gap_needs_both_seeds_and_rows(results: Results) -> None:
+    worst = [replace(m, outcomes=dict.fromkeys(m.outcomes, "lost")) for m in results.models["grpo"]]
+    best = [replace(m, outcomes=dict.fromkeys(m.outcomes, "won")) for m in results.models["hargo"]]
+    far = replace(results, models=results.models | {"grpo": worst, "hargo": best})
+    found = compare.gap(
+        flat(flat(far, "grpo", {0: 0.0, 1: 0.0}), "hargo", {0: 100.0, 1: 100.0}), "hargo", "grpo", "win_rate"
+    )
+    assert found is not None and found.interval == (100, 100) and found.distinguishable
+    one = replace(far, models={k: v[:1] for k, v in far.models.items()}, study=report_tree.study(seeds=[0]))
+    single = compare.gap(one, "hargo", "grpo", "win_rate")
+    assert single is not None and single.seed_spread is None and not single.distinguishable
+    assert any("One seed" in str(block) for block in content.sections(one, set())[0].blocks)
+
+
+@pytest.mark.parametrize("metric", list(tables.METRICS))
+def test_bootstrap_surrounds_the_gap_and_turns_with_it(results: Results, metric: str) -> None:
+    ahead, behind = compare.gap(results, "hargo", "sft" if metric != "win_rate" else "grpo", metric), None
+    assert ahead is not None
+    behind = compare.gap(results, ahead.second, "hargo", metric)
+    assert behind is not None
+    assert ahead.interval[0] <= ahead.gap <= ahead.interval[1]
+    assert ahead.interval == pytest.approx((-behind.interval[1], -behind.interval[0]))
+
+
+def test_mcnemar_golden() -> None:
+    assert compare.sign_test(0, 0) == 1
+    assert compare.sign_test(5, 5) == 1
+    assert compare.sign_test(8, 2) == pytest.approx(0.109375)
+    assert compare.sign_test(2, 8) == compare.sign_test(8, 2)
+
+
+# --- pages ---
+
+
+class Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for key, value in attrs if key == "id" and value]
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.scripts and self.tags[-1][0] == "script":
+            self.scripts[-1] += data
+
+
+@pytest.fixture(scope="module")
+def html(out: Path) -> str:
+    return (out / "report.html").read_text(encoding="utf-8")
+
+
+def test_page_is_self_contained_and_runs_one_script(html: str) -> None:
+    parsed = Page()
+    parsed.feed(html)
+    assert len(parsed.scripts) == 2  # the data and the script
+    for tag, attributes in parsed.tags:
+        assert not any(key.startswith("on") for key in attributes), tag
+        for key in ("src", "href", "xlink:href", "action", "data"):
+            assert (attributes.get(key) or "#").startswith("#"), (tag, attributes)
+    assert tags(parsed, "img") == tags(parsed, "iframe") == tags(parsed, "link") == 0
+    policy = next(a["content"] for t, a in parsed.tags if t == "meta" and a.get("http-equiv"))
+    assert policy is not None and "default-src 'none'" in policy and "unsafe-inline'; script" in policy
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert "url(http" not in html and "@import" not in html
+
+
+def tags(parsed: Page, name: str) -> int:
+    return sum(tag == name for tag, _ in parsed.tags)
+
+
+def test_model_text_arrives_whole_and_only_as_data(html: str, results: Results) -> None:
+    parsed = Page()
+    parsed.feed(html)
+    data = json.loads(parsed.scripts[0])
+    for evil in report_tree.EVIL:
+        assert evil in data["texts"]
+        assert evil not in html
+    for run, model in zip(data["runs"], [m for ms in results.models.values() for m in ms], strict=True):
+        assert [data["texts"][i] for i in run["t"]] == [p["output"] for p in model.predictions]
+    hargo = data["runs"][data["first"]]
+    assert hargo["name"] == "HARGO, seed 0" and data["runs"][hargo["sft"]]["name"] == "SFT, seed 0"
+    assert hargo["o"].count("w") == sum(o == "won" for o in results.models["hargo"][0].outcomes.values())
+
+
+@given(st.text() | st.sampled_from(report_tree.EVIL))
+def test_embedded_json_cannot_end_its_element(text: str) -> None:
+    embedded = page.embed([text])
+    assert not set("<>&\u2028\u2029") & set(embedded)
+    assert json.loads(embedded) == [text]
+
+
+def test_audit_text_is_shown_but_not_markup(html: str, out: Path) -> None:
+    assert "<script>alert(2)" not in html and "&lt;script&gt;alert(2)" in html
+    assert "12 evaluation rows have a twin" in (out / "report.md").read_text(encoding="utf-8")
+
+
+def test_markdown_tables_keep_their_columns() -> None:
+    lines = markdown._block(Table(["a|b", "c"], [["x|y\nz", "<1"]], "note")).split("\n")
+    assert lines[0] == "| a\\|b | c |" and lines[2] == "| x\\|y z | \\<1 |"
+
+
+def test_figures_are_the_same_bytes_again(results: Results, out: Path, tmp_path: Path) -> None:
+    drawn = figures.draw(results, tmp_path)
+    for path in sorted((out / "figures").iterdir()):
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
+    assert all(not re.search(r"\d{4}-\d\d-\d\dT", svg) for svg in drawn.values())
+
+
+def test_a_full_sized_study_stays_below_ten_megabytes(results: Results) -> None:
+    """12 methods, 5 seeds, 584 rows with prompts of 2,000 characters and answers that never repeat."""
+    rng = random.Random(0)
+    sizes = {"race_c": 185, "race_fortran": 157, "mlperf": 182, "plp": 60}
+    rows = [Row(f"{t}/{i:05d}", t, "x" * 2000, "yes") for t, n in sizes.items() for i in range(n)]
+    letters = {"race_c": 3, "race_fortran": 3, "mlperf": 60, "plp": 200}
+    base = results.models["hargo"][0]
+
+    def model(seed: int) -> Any:
+        made = [
+            {"id": r.id, "task": r.task, "output": "".join(rng.choices("abcdefgh ", k=letters[r.task])),
+             "reward": rng.random(), "correct": True} for r in rows
+        ]  # fmt: skip
+        return replace(base, seed=seed, predictions=made, outcomes={r.id: "won" for r in rows})
+
+    names = ["sft", "grpo", "hargo", *(f"m{i}" for i in range(9))]
+    big = replace(results, eval=rows, models={name: [model(s) for s in range(5)] for name in names})
+    assert len(page.embed(page.predictions(big)).encode()) < 8e6
+
+
+# --- mistakes ---
+
+
+def copy(tree: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tree, tmp_path / "tree"))
+
+
+@pytest.mark.parametrize(
+    ("path", "command"),
+    [
+        ("evaluate/grpo/seed1/predictions.jsonl", "hargo evaluate --config STUDY --seed 1 --model"),
+        ("train/hargo/seed0/metrics.jsonl", "hargo train hargo --config STUDY --seed 0"),
+        ("sft/seed1/metrics.jsonl", "hargo sft --config STUDY --seed 1"),
+        ("evaluate/baselines/metrics.json", "hargo baselines --config STUDY"),
+        ("data/eval.jsonl", "hargo data build --config STUDY"),
+    ],
+)
+def test_a_missing_part_names_what_to_run(study: Study, tree: Path, tmp_path: Path, path: str, command: str) -> None:
+    root = copy(tree, tmp_path)
+    (root / path).unlink()
+    with pytest.raises(UserError, match=re.escape(command)) as error:
+        build(study, root, tmp_path / "out")
+    assert path in str(error.value) and "\n" not in str(error.value)
+
+
+def test_predictions_of_other_rows_are_an_error(study: Study, tree: Path, tmp_path: Path) -> None:
+    root = copy(tree, tmp_path)
+    path = root / "evaluate/grpo/seed1/predictions.jsonl"
+    write_jsonl(path, read_jsonl(path)[1:])
+    with pytest.raises(UserError, match="do not match the 80 rows"):
+        read(study, root)
+
+
+def test_runs_with_other_versions_are_pointed_out(study: Study, tree: Path, tmp_path: Path) -> None:
+    root = copy(tree, tmp_path)
+    write_json(
+        root / "sft/seed0/run.json", {"versions": {"torch": "1.0"}, "git": {"revision": "b" * 40, "dirty": True}}
+    )
+    text = markdown.render("x", content.sections(read(study, root), set()))
+    assert "differ in their software" in text and "torch 1.0" in text and "not committed" in text
+
+
+def test_study_without_methods_or_some_tasks(tmp_path: Path) -> None:
+    small = report_tree.study(methods={}, seeds=[3], tasks=["mlperf"])
+    root = report_tree.write(tmp_path, small, per_task=4)
+    for path in [*root.glob("evaluate/*/seed*/predictions.jsonl"), *root.glob("evaluate/baselines/*.jsonl")]:
+        write_jsonl(path, [row for row in read_jsonl(path) if row["task"] == "mlperf"])
+    build(small, root, tmp_path / "out")
+    assert "HARGO against GRPO" not in (tmp_path / "out/report.md").read_text(encoding="utf-8")
+
+
+def test_headline_is_plain_in_a_log(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_headline(out)
+    text = capsys.readouterr().out
+    assert "\x1b" not in text and "HARGO" in text and "…" not in text and str(out / "report.html") in text
+    with pytest.raises(UserError, match="run `hargo report` first"):
+        print_headline(out / "nowhere")
+
+
+@pytest.mark.slow
+def test_page_in_a_browser(out: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("no chromium on PATH")
+    dom = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path}", "--virtual-time-budget=3000",
+         "--dump-dom", (out / "report.html").as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
+    assert "<title>HARGO study: synthetic</title>" in dom
+    assert dom.count('class="answer"') == 25
+    assert "80 answers, page 1 of 4" in dom
