@@ -15,12 +15,14 @@ class Draw:
     """The random choices open to a family.
 
     n: even array length; k: small distance; language: "c" or "fortran"
+    hard: use the variants that need a closer look (which variable, which name, which distance)
     """
 
     def __init__(self, rng: random.Random, language: str, evaluation: bool, small: bool) -> None:
         self.rng, self.language = rng, language
         self.n = draw_size(rng, evaluation, small)
         self.k = rng.randint(1, 4)
+        self.hard = rng.random() < 0.3
 
     def pick(self, *options: str) -> str:
         return self.rng.choice(options)
@@ -51,6 +53,7 @@ class Family:
     """Kernels that go wrong, or right, for one reason.
 
     theme: families of one theme are relatives; small: needs small arrays (matrices)
+    weight: how often the family takes its turn
     """
 
     name: str
@@ -58,6 +61,7 @@ class Family:
     build: Builder
     languages: tuple[str, ...]
     small: bool
+    weight: int
 
     def sketch(self, draw: Draw, racy: bool) -> Sketch:
         made = self.build(draw, racy)
@@ -69,14 +73,14 @@ FAMILIES: dict[str, Family] = {}
 
 
 def family(
-    theme: str, languages: tuple[str, ...] = ("c", "fortran"), small: bool = False
+    theme: str, languages: tuple[str, ...] = ("c", "fortran"), small: bool = False, weight: int = 1
 ) -> Callable[[Builder], Builder]:
     """Register a function `(draw, racy) -> Sketch or pseudo-code` under its own name."""
 
     def register(build: Builder) -> Builder:
         name = build.__name__
         assert name not in FAMILIES, name
-        FAMILIES[name] = Family(name, theme, build, languages, small)
+        FAMILIES[name] = Family(name, theme, build, languages, small, weight)
         return build
 
     return register

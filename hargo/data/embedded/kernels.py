@@ -91,7 +91,7 @@ class _Maker:
         """`count` kernels, racy and race-free in turn, the families in turn."""
         evaluation = meta["split"] == "eval"
         rng = random.Random("/".join([str(self.options.seed), self.task, *meta.values()]))
-        order = sorted(families, key=lambda family: family.name)
+        order = [one for one in sorted(families, key=lambda one: one.name) for _ in range(one.weight)]
         rng.shuffle(order)
         rows, shapes = [], set()
         for number, family in zip(range(0, count, 2), cycle(order), strict=False):
@@ -121,7 +121,7 @@ def make_kernel(family: Family, racy: bool, language: str, rng: random.Random, e
     """One complete program of `family`."""
     draw = Draw(rng, language, evaluation, family.small)
     sketch = family.sketch(draw, racy)
-    if not sketch.functions and "D[" not in sketch.code and "V" not in sketch.code and rng.random() < 0.2:
+    if not sketch.functions and "D[" not in sketch.code and "V" not in sketch.code and rng.random() < 0.12:
         extra = rng.choice(_BYSTANDERS)
         hoisted, rest = re.fullmatch(r"((?:omp threadprivate.*\n)?)(.*)", sketch.code, re.S).groups()  # type: ignore
         parts = [extra, rest] if rng.random() < 0.5 else [rest, extra]

@@ -22,15 +22,15 @@ def _pool(shared: str, train: str, evaluation: str) -> Pool:
 
 ARRAYS = _pool(
     "a b c x y z data buf",
-    "vec arr out src dst val u v w p q field grid cells temp work col row input output base acc image wave",
-    "sig samples level heat store mass flux chunk left right older newer bins pts",
+    "vec arr out src val u v w field grid temp work",
+    "sig dst level heat col row input output mass left right wave",
 )
 MATRICES = _pool("m mat a2 tab", "w2 plane matrix table g2 board", "sheet mesh block lattice")
 INDICES = _pool("idx map", "ind perm pos order", "lookup target slot")
 SCALARS = _pool(
     "s t tmp total r",
-    "res local best result value cur prev carry factor coef weight scale e f d h",
-    "outcome aux bound held gain shift amount level0",
+    "res best value cur factor coef",
+    "local carry bound gain scale amount",
 )
 INTEGERS = _pool("id k", "tid me pos0 off at", "who rank where0")
 LOOPS = _pool("i j k", "l ii jj", "ix iy iz")
@@ -71,7 +71,7 @@ def draw_names(rng: random.Random, roles: list[str], evaluation: bool) -> dict[s
     for role in roles:
         pool = ROLES[role]
         own = pool.eval if evaluation else pool.train
-        plain = 0.75 if role in "IJL" else 0.35
+        plain = 0.8 if role in "IJL" else 0.6
         while True:
             name = rng.choice(pool.shared if rng.random() < plain else own)
             if name not in names.values():

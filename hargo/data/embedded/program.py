@@ -205,7 +205,8 @@ class _C(_Writer):
             return f"{kind} {', '.join(items)};"
 
         private = {role for node in self.hoisted for role in _ROLE.findall(node.text)}
-        outer, local = [], []
+        outer: list[str] = []
+        local: list[str] = []
         arrays = outer if global_arrays else local
         if self.having("ABCDHWMQ"):
             arrays.append(declare(self.ctype, "ABCDHWMQ", " = {0}", global_arrays))
@@ -302,10 +303,8 @@ class _C(_Writer):
     def loop(self, var: str, low: str, high: str, step: str | None) -> str:
         first = self.sum(*_bound(low))
         symbol, offset = _bound(high)
-        if self.rng.random() < 0.15:
-            test = f"<= {self.sum(symbol, offset)}"
-        else:
-            test = f"< {self.sum(symbol, offset + 1)}"
+        closed = self.rng.random() < 0.15
+        test = f"<= {self.sum(symbol, offset)}" if closed else f"< {self.sum(symbol, offset + 1)}"
         name = self.names[var]
         move = f"{name} += {step}" if step else self.rng.choice([f"{name}++", f"{name}++", f"++{name}"])
         return f"for ({'int ' if self.inline else ''}{name} = {first}; {name} {test}; {move})"

@@ -6,11 +6,11 @@ from hargo.data.embedded.family import Draw, code, family
 from hargo.data.embedded.program import Sketch
 
 
-@family("reduction")
+@family("reduction", weight=2)
 def total(d: Draw, racy: bool) -> Sketch:
     """All iterations add to S (and perhaps T). Race-free if and only if each of them is reduced."""
     add = d.pick("A[I]", "A[I] * B[I]", "A[I] * A[I]", "A[I] - 1", "2 * A[I]")
-    if d.rng.random() < 0.5:
+    if not d.hard:
         clause, second = ("" if racy else "reduction(+:S)"), d.pick("", "B[I] = A[I] + T", "B[I] = I")
     else:
         second = d.pick("T += B[I]", "T += I", "T += A[I] * 2")
@@ -34,14 +34,14 @@ def total(d: Draw, racy: bool) -> Sketch:
     )
 
 
-@family("reduction")
+@family("reduction", weight=2)
 def operators(d: Draw, racy: bool) -> Sketch:
     """Reductions with other operators, with a distractor reduction on a scalar that nobody adds to."""
     operator, update = d.rng.choice([("*", "S *= {}"), ("-", "S -= {}"), ("+", "S += {}")])
     value = d.pick("A[I]", "B[I]", "2", "A[I] + B[I]") if operator != "*" else d.pick("2", "A[I]", "3")
-    clause = f"reduction({operator}:{'T' if racy else 'S'})"
-    if racy and d.rng.random() < 0.4:
-        clause = d.pick("firstprivate(T)", "")
+    clause = f"reduction({operator}:S)"
+    if racy:
+        clause = d.pick(f"reduction({operator}:T)", "firstprivate(T)") if d.hard else ""
     return Sketch(
         code(f"""
         omp parallel for {clause} ?
@@ -54,12 +54,14 @@ def operators(d: Draw, racy: bool) -> Sketch:
     )
 
 
-@family("reduction")
+@family("reduction", weight=2)
 def maximum(d: Draw, racy: bool) -> Sketch:
     """Largest element: a max reduction, or a critical section around the comparison *and* the assignment.
     A critical section around the assignment alone leaves the comparison reading while others write."""
-    if d.rng.random() < 0.5:
-        clause = d.pick("", "reduction(max:T)", "firstprivate(T)") if racy else "reduction(max:S)"
+    if not d.hard or d.rng.random() < 0.4:
+        clause = "reduction(max:S)"
+        if racy:
+            clause = d.pick("reduction(max:T)", "firstprivate(T)") if d.hard else ""
         lines = ["if A[I] > S", "  S = A[I]"]
     else:
         clause = ""
@@ -73,14 +75,14 @@ def maximum(d: Draw, racy: bool) -> Sketch:
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, print_after="S")
 
 
-@family("reduction")
+@family("reduction", weight=2)
 def histogram(d: Draw, racy: bool) -> Sketch:
     """Counts in a short array: many iterations share a bin. Reduced as an array, or atomic, or a race."""
     bins = d.rng.choice([4, 8, 10, 16])
     update = f"H[I % {bins}] += {d.pick('1', 'A[I]', 'I', 'B[I]')}"
-    other = f"W[0] + {d.pick('I', 'B[I]')}" if d.rng.random() < 0.5 else ""
+    other = f"W[0] + {d.pick('I', 'B[I]')}" if d.hard else ""
     if racy:
-        clause = f"reduction(+:W[:{bins}])" if other and d.rng.random() < 0.5 else ""
+        clause = f"reduction(+:W[:{bins}])" if other and d.rng.random() < 0.7 else ""
         lines = [update]
     else:
         clause = f"reduction(+:H[:{bins}])" if d.rng.random() < 0.6 else ""
@@ -91,11 +93,11 @@ def histogram(d: Draw, racy: bool) -> Sketch:
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, short=bins, print_after="H[1]")
 
 
-@family("scope")
+@family("scope", weight=2)
 def temporary(d: Draw, racy: bool) -> str:
     """T (and U) hold a value for the rest of the iteration. Race-free if and only if each is private."""
     first = d.pick("B[I] + 1", "B[I] * 2", "A[I]", "A[I] + B[I]")
-    if d.rng.random() < 0.5:
+    if not d.hard:
         clause, second, use = ("" if racy else d.pick("private(T)", "private(T)", "firstprivate(T)")), "", "T"
         if d.rng.random() < 0.4:
             use, second = "T * U", ""
@@ -116,7 +118,7 @@ def index_scalar(d: Draw, racy: bool) -> str:
     """An integer X is computed and used as an index. Shared it is overwritten by other iterations."""
     n = d.n
     index = d.pick(f"{n - 1} - I", f"(I + {d.k}) % {n}", "I / 2", f"I % {d.number(3, 9)}")
-    if d.rng.random() < 0.5:
+    if not d.hard:
         clause, second, read = ("" if racy else "private(X)"), "", "B[X]"
     else:
         second, read = f"Y = {d.pick('X / 2', 'I / 2', 'X')}", "B[X] + B[Y]"
@@ -134,7 +136,10 @@ def index_scalar(d: Draw, racy: bool) -> str:
 def inner_index(d: Draw, racy: bool) -> Sketch:
     """The index of a nested C loop, declared outside, is shared unless it is listed as private. (In Fortran
     it is private by default.) A private scalar stands by as a distractor."""
-    clause = d.pick("", "private(T)") if racy else d.pick("private(J)", "private(J)", "private(T, J)", "private(J, T)")
+    if d.hard:
+        clause = "private(T)" if racy else d.pick("private(T, J)", "private(J, T)")
+    else:
+        clause = "" if racy else "private(J)"
     value = d.pick("M[I][J] + 1", "I + J", "M[I][J] * 2", "B[J]", "Q[I][J]")
     lines = ["T = " + value, "M[I][J] = T"] if "T" in clause else ["M[I][J] = " + value]
     body = "\n".join("      " + line for line in lines)
@@ -142,35 +147,33 @@ def inner_index(d: Draw, racy: bool) -> Sketch:
     return Sketch(text, d.n, shared_index=True)
 
 
-@family("scope")
+@family("scope", weight=2)
 def last_value(d: Draw, racy: bool) -> Sketch:
     """S leaves the loop with the last iteration's value: lastprivate, or all iterations write one variable."""
     lines = [f"S = {d.pick('A[I]', 'I', 'A[I] * 2', 'A[I] + I')}"]
     clause = "" if racy else "lastprivate(S)"
-    if d.rng.random() < 0.6:
+    if d.hard:
         lines += [f"T = {d.pick('B[I]', 'S + 1', 'I * 3')}", "B[I] = T + S"]
-        clause = (
-            d.pick("lastprivate(T)", "private(T)") if racy else d.pick("lastprivate(S, T)", "private(T) lastprivate(S)")
-        )
+        clause = d.pick("lastprivate(S, T)", "private(T) lastprivate(S)")
+        if racy:
+            clause = d.pick("lastprivate(T)", "private(T)")
     else:
         lines += [f"B[I] = S{d.pick('', ' + 1', ' * 2')}"]
     body = "\n".join("    " + line for line in lines)
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, print_after="S")
 
 
-@family("scope")
+@family("scope", weight=2)
 def own_copy(d: Draw, racy: bool) -> str:
     """T starts with the value from before the loop and is changed in it: each thread needs its own copy
     (firstprivate). A scalar that is only read may be shared."""
     change = d.pick("T += I", "T += 1", "T = T * 2", "T = B[I] - T", "T += B[I]")
-    if d.rng.random() < 0.3 and not racy:
-        change, clause = "", d.pick("", "firstprivate(T)", "firstprivate(U)")
+    if not d.hard:
+        clause = "" if racy else "firstprivate(T)"
+    elif racy:
+        clause = "firstprivate(U)"
     else:
-        clause = (
-            d.pick("", "firstprivate(U)", "firstprivate(U)")
-            if racy
-            else d.pick("firstprivate(T)", "firstprivate(T, U)")
-        )
+        change, clause = d.rng.choice([("", "firstprivate(U)"), ("", ""), (change, "firstprivate(T, U)")])
     return code(f"""
         omp parallel for {clause} ?
           for I in 0..N-1
@@ -182,7 +185,12 @@ def own_copy(d: Draw, racy: bool) -> str:
 
 @family("scope")
 def thread_copy(d: Draw, racy: bool) -> str:
-    """Global scalars: one that is threadprivate may be overwritten by every thread, the other only read."""
+    """Global scalars: one that is threadprivate may be overwritten by every thread, the other only read.
+    In the plain variant nothing is threadprivate where it matters."""
+    if not d.hard:
+        work = d.pick("S = B[I]\n    A[I] = S + 1", "S = I * 2\n    A[I] = S + B[I]", "S += B[I]\n    A[I] = S")
+        loop = f"omp parallel for ?\n  for I in 0..N-1\n    {work}"
+        return loop if racy else f"omp threadprivate(S)\n{loop}"
     mine, other = ("T", "S") if racy else ("S", "T")
     listed = mine if racy or d.rng.random() < 0.7 else "S, T"
     lines = d.pick(
@@ -190,25 +198,20 @@ def thread_copy(d: Draw, racy: bool) -> str:
         f"S = I * 2\n    A[I] = S{d.pick('', ' + B[I]')} - T",
         "S += B[I]\n    A[I] = I * T",
     )
-    return f"omp threadprivate({listed})\nomp parallel for {d.pick('', f'copyin({mine})')} ?\n  for I in 0..N-1\n    {lines}"
+    clause = d.pick("", f"copyin({mine})")
+    return f"omp threadprivate({listed})\nomp parallel for {clause} ?\n  for I in 0..N-1\n    {lines}"
 
 
-@family("scope")
+@family("scope", weight=2)
 def scratch(d: Draw, racy: bool) -> Sketch:
     """A short scratch array is filled and used in each iteration: it must be private as a whole."""
     size = d.rng.choice([4, 5, 8, 10])
-    clause = (
-        d.pick("", "private(T)", "firstprivate(T)")
-        if racy
-        else d.pick("private(W)", "private(W, T)", "firstprivate(W)")
-    )
-    use = (
-        f"T = W[0]\n    A[I] = T + W[{size - 1}]"
-        if "private(T" in clause or ", T" in clause
-        else f"A[I] = W[{d.number(0, size - 1)}]"
-    )
-    if clause == "firstprivate(T)":
-        use = f"A[I] = T + W[{size - 1}]"
+    if d.hard:
+        clause = "private(T)" if racy else d.pick("private(W, T)", "private(T, W)")
+        use = f"T = W[0]\n    A[I] = T + W[{size - 1}]"
+    else:
+        clause = "" if racy else d.pick("private(W)", "private(W)", "firstprivate(W)")
+        use = f"A[I] = W[{d.number(0, size - 1)}]"
     return Sketch(
         f"omp parallel for inner(J) {clause} ?\n  for I in 0..N-1\n    for J in 0..{size - 1}\n"
         f"      W[J] = {d.pick('B[I] + J', 'I + J', 'B[I] * J', 'B[I]')}\n    {use}{d.pick('', ' + 1', ' * 2')}",

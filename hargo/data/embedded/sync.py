@@ -10,17 +10,18 @@ def _lines(depth: int, *lines: str) -> str:
     return "\n".join("  " * depth + line for line in lines if line)
 
 
-@family("barrier")
+@family("barrier", weight=2)
 def nowait(d: Draw, racy: bool) -> str:
     """Two worksharing loops, the second reads what the first wrote. Without the barrier between them this is
     safe only where the second reads another array, or where both have the same bounds and the same static
     schedule and element i is used in iteration i (then the same thread runs both)."""
     shift = d.pick(f"A[{d.n - 1} - I]", "A[I / 2]", f"A[{d.number(0, 9)}]")
     value = d.value().replace("B", "D")
-    if racy:
+    if not d.hard:
+        first, middle, read = "nowait" if racy else "", "", shift
+    elif racy:
         first, middle, read = d.rng.choice(
             [
-                ("nowait", "", shift),
                 ("nowait schedule(static)", "", shift),
                 ("nowait schedule(dynamic)", "", "A[I]"),
             ]
@@ -28,7 +29,6 @@ def nowait(d: Draw, racy: bool) -> str:
     else:
         first, middle, read = d.rng.choice(
             [
-                ("", "", shift),
                 ("nowait", "omp barrier", shift),
                 ("nowait", "", d.pick("C[I]", f"C[{d.n - 1} - I]", "C[I / 2]")),
                 ("nowait schedule(static)", "", "A[I]"),
@@ -50,7 +50,7 @@ def nowait(d: Draw, racy: bool) -> str:
     )
 
 
-@family("barrier")
+@family("barrier", weight=2)
 def exchange(d: Draw, racy: bool) -> Sketch:
     """Each thread writes its element, then reads another thread's: a barrier must stand between the two."""
     t = d.rng.choice([2, 4, 8])
@@ -58,20 +58,25 @@ def exchange(d: Draw, racy: bool) -> Sketch:
     read = f"C[X] = A[{d.pick(f'{t - 1} - X', '0', str(t - 1))}]{d.pick('', ' + 1', ' * 2')}"
     own = f"C[X] = A[X]{d.pick('', ' + 1', ' * 2')}"
     if racy:
-        body = d.rng.choice([[write, read], [write, read, "omp barrier"], ["omp barrier", write, read]])
+        late = d.rng.choice([[write, read, "omp barrier"], ["omp barrier", write, read]])
+        body = late if d.hard else [write, read]
     else:
-        body = d.rng.choice([[write, "omp barrier", read], [write, "omp barrier", read], [write, own]])
+        body = [write, own] if d.hard else [write, "omp barrier", read]
     head = [f"omp parallel private(X) num_threads({t}) ?", "  X = omp_get_thread_num()"]
     return Sketch(_lines(0, *head, *("  " + line for line in body)), d.n)
 
 
-@family("barrier")
+@family("barrier", weight=2)
 def one_thread(d: Draw, racy: bool) -> str:
     """One thread sets S, all threads read it. `single` ends in a barrier; `master` and `single nowait` do
-    not and need one. Without either every thread writes S."""
-    racy_kinds = [("omp master", ""), ("omp single nowait", ""), ("omp master", "late")]
-    free_kinds = [("omp single", ""), ("omp master", "omp barrier"), ("omp single nowait", "omp barrier")]
-    kind, after = d.rng.choice(racy_kinds if racy else free_kinds)
+    not and need one, before the loop."""
+    if racy:
+        kind, after = d.rng.choice([("omp master", ""), ("omp single nowait", "")])
+        after = "late" if d.hard else after
+    else:
+        kind, after = "omp single", ""
+        if d.hard:
+            kind, after = d.pick("omp master", "omp single nowait"), "omp barrier"
     loop = ["  omp for ?", "    for I in 0..N-1", f"      A[I] = S{d.pick('', ' + I', ' * 2', ' + B[I]')}"]
     barrier = [f"  {after}"] if after.startswith("omp") else []
     tail = ["  omp barrier"] if after == "late" else []
@@ -88,12 +93,13 @@ def thread_number(d: Draw, racy: bool) -> Sketch:
     t = d.rng.choice([2, 4, 8])
     index = d.pick("X", "X", "X + 1", "2 * X", f"{t - 1} - X")
     clause = "private(X)"
-    if racy:
-        if d.rng.random() < 0.5:
-            clause = d.pick("", "private(T)")
-        else:
-            index = d.pick("X / 2", "X % 2" if t > 2 else "X / 2", "0", str(t - 1))
-    if clause == "private(X)" and d.rng.random() < 0.4:
+    if racy and not d.hard:
+        clause = ""
+    elif racy and d.rng.random() < 0.4:
+        clause = "private(T)"
+    elif racy:
+        index = d.pick("X / 2", "X % 2" if t > 2 else "X / 2", "0", str(t - 1))
+    if clause == "private(X)" and d.hard and d.rng.random() < 0.4:
         clause = d.pick("private(X, T)", "private(T, X)")
     value = "T" if "T" in clause else d.pick("X", "1", "X + 1")
     body = ["X = omp_get_thread_num()", "T = X * 2" if "T" in clause else "", f"A[{index}] += {value}"]
@@ -101,7 +107,7 @@ def thread_number(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, head, *("  " + line for line in body if line)), d.n)
 
 
-@family("exclusion")
+@family("exclusion", weight=2)
 def critical(d: Draw, racy: bool) -> Sketch:
     """Two updates in critical sections. Sections of one name exclude each other, sections of different names
     do not; what matters is whether one variable is updated under two names or outside."""
@@ -112,23 +118,25 @@ def critical(d: Draw, racy: bool) -> Sketch:
         names, place = d.rng.choice([((f" ({one})", f" ({two})"), "S"), (("", f" ({two})"), "S"), ((same, None), "S")])
     else:
         names, place = d.rng.choice(wide)
-    lines = [f"omp critical{names[0]}", f"  S += {d.pick('A[I]', 'I', '1', 'A[I] * 2')}"]
-    second = f"{place} += {d.pick('B[I]', '2', 'B[I] + 1', 'I')}"
-    lines += [f"omp critical{names[1]}", "  " + second] if names[1] is not None else [second]
+    if not d.hard:
+        names, place = ((None, None) if racy else (same, same)), d.pick("S", "T")
+    updates = [f"S += {d.pick('A[I]', 'I', '1', 'A[I] * 2')}", f"{place} += {d.pick('B[I]', '2', 'B[I] + 1', 'I')}"]
+    lines = []
+    for name, update in zip(names, updates, strict=True):
+        lines += [update] if name is None else [f"omp critical{name}", "  " + update]
     return Sketch(
         _lines(0, "omp parallel for ?", "  for I in 0..N-1", *("    " + x for x in lines)), d.n, print_after="S"
     )
 
 
-@family("exclusion")
+@family("exclusion", weight=2)
 def atomic(d: Draw, racy: bool) -> Sketch:
     """Every update of S is atomic, or one is not, or S is read plainly while others update it."""
     update = f"S += {d.pick('A[I]', '1', 'I', 'A[I] * 2')}"
-    kind = d.number(0, 2)
-    if kind == 0:
+    if not d.hard:
         lines = [update] if racy else ["omp atomic", "  " + update]
         lines = [*lines, d.pick("B[I] = A[I] + 1", "B[I] = I")]
-    elif kind == 1:
+    elif d.rng.random() < 0.5:
         lines = [
             "omp atomic",
             "  " + update,
@@ -168,7 +176,7 @@ def locks(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *head, *loop), d.n, print_after="S")
 
 
-@family("exclusion")
+@family("exclusion", weight=2)
 def ordered(d: Draw, racy: bool) -> Sketch:
     """An ordered block runs in the order of the iterations, one at a time: what carries from one iteration
     to the next must be inside it, and the loop must say `ordered`."""
@@ -177,7 +185,11 @@ def ordered(d: Draw, racy: bool) -> Sketch:
     local = d.pick("B[I] = I", "B[I] = B[I] + 1", "B[I] = B[I] * 2")
     inside, outside = (local, carried) if racy else (carried, local)
     lines = ["omp ordered", "  " + inside, outside] if d.rng.random() < 0.5 else [outside, "omp ordered", "  " + inside]
-    text = _lines(0, "omp parallel for ordered ?", f"  for I in {d.k}..N-1", *("    " + line for line in lines))
+    word = " ordered"
+    if not d.hard:
+        lines = [carried] if racy else ["omp ordered", "  " + carried]
+        word = d.pick("", " ordered") if racy else word
+    text = _lines(0, f"omp parallel for{word} ?", f"  for I in {d.k}..N-1", *("    " + line for line in lines))
     return Sketch(text, d.n, print_after="S" if scalar else None)
 
 
@@ -185,7 +197,7 @@ def ordered(d: Draw, racy: bool) -> Sketch:
 def sections(d: Draw, racy: bool) -> Sketch:
     """Two sections run at the same time: racy where one uses what the other writes. With halves of one
     array, where the halves overlap."""
-    if d.rng.random() < 0.5:
+    if d.hard:
         h = d.n // 2
         over = h - d.number(1, 4) if racy else h + d.number(0, 2)
         lines = [
@@ -205,7 +217,7 @@ def sections(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *lines), d.n, print_after="S")
 
 
-@family("tasks")
+@family("tasks", weight=2)
 def task_depend(d: Draw, racy: bool) -> Sketch:
     """The second task uses what the first writes. They are ordered if and only if both name that variable
     in a depend clause and at least one of the two says out or inout."""
@@ -219,7 +231,9 @@ def task_depend(d: Draw, racy: bool) -> Sketch:
     ]
     right = [(f"depend({writer}: S)", f"depend({reader}: S)")]
     first, second = d.rng.choice(wrong if racy else right)
-    if not racy and d.rng.random() < 0.25:
+    if racy and not d.hard:
+        first, second = d.rng.choice([("", ""), ("", ""), *wrong[:2]])
+    if not racy and d.hard:
         first, second = d.rng.choice(wrong)
         use = d.pick("T = U + 1", "T = U", "T = 2 * U")
     lines = [
@@ -233,7 +247,7 @@ def task_depend(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *lines), d.n, print_after=d.pick("S", "T") if "T" in use else "S")
 
 
-@family("tasks")
+@family("tasks", weight=2)
 def task_wait(d: Draw, racy: bool) -> Sketch:
     """Tasks set S and T, their parent adds them up: after a taskwait or a taskgroup, or too early."""
     tasks = ["omp task", f"  S = {d.pick('1', '3', 'V + 1')}", "omp task", f"  T = {d.pick('2', '5', 'V * 2')}"]
@@ -241,12 +255,12 @@ def task_wait(d: Draw, racy: bool) -> Sketch:
     if racy:
         wait_first = ["omp taskwait", *tasks, use]
         split = [*tasks[:2], "omp taskwait", *tasks[2:], use]
-        body = d.rng.choice([[*tasks, use], [*tasks, use, "omp taskwait"], wait_first, split])
+        body = d.rng.choice([[*tasks, use, "omp taskwait"], wait_first, split]) if d.hard else [*tasks, use]
     else:
         group = ["omp taskgroup", *("  " + line for line in tasks), use]
         split = [*tasks[:2], "omp taskwait", *tasks[2:], "omp taskwait", use]
         early = [*tasks[:2], "omp taskwait", *tasks[2:], "U = S + V"]
-        body = d.rng.choice([[*tasks, "omp taskwait", use], [*tasks, "omp taskwait", use], group, split, early])
+        body = d.rng.choice([group, split, early]) if d.hard else [*tasks, "omp taskwait", use]
     return Sketch(_lines(0, "omp parallel", "  omp single", *("    " + line for line in body)), d.n, print_after="U")
 
 
