@@ -101,7 +101,7 @@ def _block(block: Block, drawn: dict[str, str]) -> str:
             picture = inline_svg(name, drawn[name], alt)
             return _figure(picture, caption)
         case Verbatim(name, text):
-            return f"<details><summary>{_prose(name)}</summary><pre>{escape(text)}</pre></details>"
+            return f"<details open><summary>{_prose(name)}</summary><pre>{escape(text)}</pre></details>"
         case Browser(text):
             return _BROWSER.format(text=_prose(text))
 
