@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hargo.errors import UserError
@@ -109,6 +109,7 @@ def test_win_rate_counts_ties_within_the_tolerance() -> None:
 tiers = st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(tiers, tiers), min_size=1), st.randoms(use_true_random=False))
 def test_win_rate_is_antisymmetric_and_blind_to_order(pairs: list[tuple[float, float]], rng: random.Random) -> None:
     ours, theirs = rewarded([a for a, _ in pairs]), rewarded([b for _, b in pairs])
@@ -125,6 +126,7 @@ def test_win_rate_is_antisymmetric_and_blind_to_order(pairs: list[tuple[float, f
 races = st.sampled_from(["yes", "no", None])
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["yes", "no"]), races), min_size=1), st.randoms(use_true_random=False))
 def test_summary_does_not_depend_on_order_and_accuracies_agree(
     pairs: list[tuple[str, str | None]], rng: random.Random

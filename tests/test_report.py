@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import report_tree
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hargo.config import Study
@@ -95,6 +95,7 @@ def test_ablation_and_heterogeneity_tables(out: Path, tree: Path) -> None:
         )
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1))
 def test_every_reward_falls_into_one_bin(rewards: list[float]) -> None:
     assert sum(tables.histogram(rewards).values()) == pytest.approx(100)
@@ -215,6 +216,7 @@ def test_model_text_arrives_whole_and_only_as_data(html: str, results: Results) 
     assert hargo["o"].count("w") == sum(o == "won" for o in results.models["hargo"][0].outcomes.values())
 
 
+@settings(deadline=None)
 @given(st.text() | st.sampled_from(report_tree.EVIL))
 def test_embedded_json_cannot_end_its_element(text: str) -> None:
     embedded = page.embed([text])
