@@ -298,8 +298,9 @@ def report(
             from hargo.report.build import build
 
             build(study, results, out)
-    print(_headline(out / "summary.csv"))
-    _next(f"open {out / 'report.html'}")
+    from hargo.report.build import print_headline
+
+    print_headline(out)
 
 
 @app.command()
@@ -392,19 +393,6 @@ def _folder(path: Path) -> None:
 
 def _next(what: str) -> None:
     print(f"next: {what}")
-
-
-def _headline(path: Path) -> str:
-    """A CSV table as aligned text."""
-    import csv
-
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
-    except OSError:
-        raise UserError(f"{path}: no such file; run `hargo report` without --show first") from None
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -97,10 +98,14 @@ def test_a_method_outside_the_study_is_refused_before_anything_starts(tmp_path: 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_errors_keep_their_traceback(tmp_path: Path) -> None:
-    (tmp_path / "summary.csv").write_text("a,b\n1\n")  # nothing in this package writes rows of unequal length
-    done = hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path))
-    assert done.returncode == 1 and "Traceback" in done.stderr
+def test_other_errors_keep_their_traceback() -> None:
+    code = (
+        "import sys, hargo.cli, hargo.config\n"
+        "hargo.config.load_study = None  # a fault in the program, as opposed to the input\n"
+        f"sys.argv = ['hargo', 'config', 'check', {DEMO!r}]; hargo.cli.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" in done.stderr and "TypeError" in done.stderr
 
 
 def test_resolve_states_every_default_and_reads_json_from_a_pipe(tmp_path: Path) -> None:
@@ -164,12 +169,12 @@ def test_threads_the_user_has_set_stay() -> None:
     assert found == {**given, "MKL_NUM_THREADS": "2", "OMP_PLACES": "cores"}
 
 
-def test_report_show_prints_the_table(tmp_path: Path) -> None:
-    (tmp_path / "summary.csv").write_text('method,score\ngrpo,0.5\n"hargo, full",0.25\n')
+def test_report_show_prints_the_headline_of_a_finished_report(tmp_path: Path) -> None:
+    (tmp_path / "summary.csv").write_text("method,title,win_rate_mean,win_rate_std\nhargo,HARGO,54.625,\n")
     done = hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path))
-    assert done.stdout.splitlines()[:3] == ["method       score", "grpo         0.5  ", "hargo, full  0.25 "]
-    assert str(tmp_path / "report.html") in done.stdout
-    assert "run `hargo report`" in error_line(hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path / "n")))
+    assert done.returncode == 0 and re.search(r"HARGO +54\.6", done.stdout), done.stderr
+    assert str(tmp_path / "report.html") in done.stdout.replace("\n", "")
+    assert "summary.csv" in error_line(hargo("report", "--show", "--config", DEMO, "--out", str(tmp_path / "none")))
 
 
 def test_doctor_fails_only_for_what_is_needed(tmp_path: Path) -> None:
