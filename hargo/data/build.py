@@ -27,9 +27,7 @@ def load_source(options: DataOptions, tasks: list[str]) -> list[Row]:
     seen: set[str] = set()
     for row in rows:
         if row.id in seen:
-            raise UserError(
-                f"{where}: row id {row.id!r} occurs twice; ids must be unique, rename or delete one row"
-            )
+            raise UserError(f"{where}: row id {row.id!r} occurs twice; ids must be unique, rename or delete one row")
         seen.add(row.id)
     for task in tasks:
         if not any(row.task == task for row in rows):

@@ -31,9 +31,7 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
     """
     folder = Path(options.path or "")
     if not folder.is_dir():
-        raise UserError(
-            f"{folder}: no such folder; set data.path to the folder that holds {', '.join(FILES.values())}"
-        )
+        raise UserError(f"{folder}: no such folder; set data.path to the folder that holds {', '.join(FILES.values())}")
     rows: list[Row] = []
     for task in tasks:
         if task not in FILES:
@@ -62,15 +60,11 @@ def _row(path: Path, task: str, number: int, item: object) -> Row:
         raise UserError(f"{where}: is {_kind(item)}, not an object; mend it or delete the row")
     for key in KEYS:
         if key not in item:
-            raise UserError(
-                f'{where}: key {key!r} is missing; add it ("input" may be empty) or delete the row'
-            )
+            raise UserError(f'{where}: key {key!r} is missing; add it ("input" may be empty) or delete the row')
     for key in KEYS:
         # An answer such as 896 may come as a number; anything nested is a damaged row.
         if isinstance(item[key], dict | list) or item[key] is None:
-            raise UserError(
-                f"{where}: key {key!r} holds {_kind(item[key])}; make it a string or delete the row"
-            )
+            raise UserError(f"{where}: key {key!r} holds {_kind(item[key])}; make it a string or delete the row")
     instruction, extra, output = (str(item[key]) for key in KEYS)
     return Row(
         id=f"{task}/{number:05d}",

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from hargo.data.programs import LABELS, LANGUAGES, has_directive, take_apart, unwrap
 from hargo.data.records import Row
+from hargo.data.scrub import scrub
+from hargo.data.similarity import characters, fingerprint, groups
 from hargo.errors import UserError
+
+MISSING = "·"  # stands for a value that the result tables lack
 
 
 @dataclass(frozen=True)
@@ -41,11 +47,105 @@ def paper(rows: list[Row], seed: int, fraction: float) -> Split:
     """Seeded random split per task, rows untouched."""
     chosen: set[str] = set()
     for task, group in by_task(rows).items():
-        draw = random.Random(f"split/{seed}/{task}").sample(
-            range(len(group)), eval_size(len(group), fraction)
-        )
+        draw = random.Random(f"split/{seed}/{task}").sample(range(len(group)), eval_size(len(group), fraction))
         chosen.update(group[i].id for i in draw)
     return _sides(rows, chosen)
+
+
+def strict(rows: list[Row], seed: int, fraction: float) -> Split:
+    """Seeded split of cleaned and scrubbed rows in which near-duplicates stay on one side.
+
+    Dropped: see `drop`. Then the groups of a task (`hargo.data.similarity.groups`) are drawn in random order, and each
+    goes to the evaluation side if it still fits there, label by label, so the largest families always train and both
+    sides have the same share of yes.
+    """
+    kept, dropped = drop(rows)
+    chosen: set[str] = set()
+    sizes: dict[str, dict[str, int]] = {}
+    for task, group in by_task(kept).items():
+        members: dict[int, list[Row]] = {}
+        numbers = groups([fingerprint(row) for row in group], [characters(row) for row in group])
+        for row, number in zip(group, numbers, strict=True):
+            members.setdefault(number, []).append(row)
+        order = list(members)
+        random.Random(f"split/{seed}/{task}").shuffle(order)
+        room = {label: eval_size(count, fraction) for label, count in _labels(group).items()}
+        for number in order:
+            counts = _labels(members[number])
+            if all(count <= room[label] for label, count in counts.items()):
+                for label, count in counts.items():
+                    room[label] -= count
+                chosen.update(row.id for row in members[number])
+        sizes[task] = {"groups": len(members), "largest": max(len(part) for part in members.values())}
+    split = _sides(kept, chosen)
+    return Split(split.train, split.eval, {"dropped": _reasons(dropped), "near_duplicate_groups": sizes})
+
+
+def drop(rows: list[Row]) -> tuple[list[Row], list[tuple[Row, str]]]:
+    """Scrubbed rows worth keeping, and the others with the reason, the first that applies:
+
+    malformed: empty prompt or answer, a missing value (`·`), or, for programs, an answer that is not yes or no
+    no directive: a program without an OpenMP directive
+    conflicting: the same prompt after scrubbing has another answer elsewhere (all its rows go)
+    repeated: prompt and answer occurred before
+    """
+    reasons: dict[str, str] = {}
+    scrubbed: dict[str, Row] = {}
+    answers: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        reason = _unusable(row)
+        if reason:
+            reasons[row.id] = reason
+            continue
+        scrubbed[row.id] = clean = scrub(row)
+        answers.setdefault(_same_prompt(clean), set()).add(_same_answer(clean))
+    seen: set[tuple[str, str]] = set()
+    for row in scrubbed.values():
+        key = _same_prompt(row)
+        if len(answers[key]) > 1:
+            reasons[row.id] = "conflicting"
+        elif key in seen:
+            reasons[row.id] = "repeated"
+        seen.add(key)
+    kept = [scrubbed[row.id] for row in rows if row.id not in reasons]
+    return kept, [(row, reasons[row.id]) for row in rows if row.id in reasons]
+
+
+def _unusable(row: Row) -> str | None:
+    answer = row.answer.strip()
+    if not row.prompt.strip() or not answer or MISSING in answer:
+        return "malformed"
+    language = LANGUAGES.get(row.task)
+    if language:
+        code = unwrap(take_apart(row.prompt).code)
+        if answer.lower() not in LABELS or not code:
+            return "malformed"
+        if not has_directive(code, language):
+            return "no directive"
+    return None
+
+
+def _same_prompt(row: Row) -> tuple[str, str]:
+    return row.task, " ".join(row.prompt.split())
+
+
+def _same_answer(row: Row) -> str:
+    return " ".join(row.answer.lower().split())
+
+
+def _labels(rows: list[Row]) -> Counter[str]:
+    """Rows per label for programs, so that both sides have the same balance; other tasks count as one label."""
+    return Counter(_same_answer(row) if row.task in LANGUAGES else "" for row in rows)
+
+
+def _reasons(dropped: list[tuple[Row, str]]) -> dict[str, dict[str, int]]:
+    """Reason -> task -> rows."""
+    table: dict[str, dict[str, int]] = {}
+    for row, reason in dropped:
+        counts = table.setdefault(reason, {})
+        counts[row.task] = counts.get(row.task, 0) + 1
+        counts["total"] = counts.get("total", 0) + 1
+    return table
 
 
 def given(rows: list[Row]) -> Split:
@@ -66,9 +166,7 @@ def limit(rows: list[Row], size: int | None, seed: int, side: str) -> list[Row]:
     groups = by_task(rows)
     exact = {task: size * len(group) / len(rows) for task, group in groups.items()}
     quota = {task: math.floor(value + 1e-9) for task, value in exact.items()}
-    for task in sorted(groups, key=lambda name: (quota[name] - exact[name], name))[
-        : size - sum(quota.values())
-    ]:
+    for task in sorted(groups, key=lambda name: (quota[name] - exact[name], name))[: size - sum(quota.values())]:
         quota[task] += 1
     kept: set[str] = set()
     for task, group in groups.items():
@@ -82,8 +180,3 @@ def _sides(rows: list[Row], chosen: set[str]) -> Split:
         train=[row for row in rows if row.id not in chosen],
         eval=[row for row in rows if row.id in chosen],
     )
-
-
-def strict(rows: list[Row], seed: int, fraction: float) -> Split:
-    """Cleaned, scrubbed and grouped split."""
-    raise UserError("data.protocol 'strict' is not available yet; use 'paper'")

@@ -1,0 +1,133 @@
+"""How alike two rows are, which train row is nearest, and groups of near-duplicates.
+
+Similarity of two token sequences a and b is `2 LCS(a, b) / (|a| + |b|)`, LCS being the length of their longest
+common subsequence: 1 for equal sequences, and 0.9 where one token in ten differs. Programs are compared after masking
+names, numbers, strings, comments and layout (`hargo.data.programs.mask`), other prompts word by word, case folded.
+Near-duplicates are pairs of more than 0.9; a group is what such pairs connect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from hargo.data.programs import LANGUAGES, mask, take_apart, unwrap
+from hargo.data.records import Row
+
+NEAR = 0.9
+
+Tokens = tuple[str, ...]
+
+
+def fingerprint(row: Row) -> Tokens:
+    """The tokens by which a row is compared with others of its task."""
+    language = LANGUAGES.get(row.task)
+    if language:
+        return tuple(mask(take_apart(row.prompt).code, language))
+    return tuple(re.findall(r"\w+|[^\w\s]", row.prompt.lower()))
+
+
+def characters(row: Row) -> Tokens:
+    """The characters of a row's program (without its wrapping) or prompt, white space folded."""
+    text = unwrap(take_apart(row.prompt).code) if row.task in LANGUAGES else row.prompt
+    return tuple(" ".join(text.split()))
+
+
+class Pattern:
+    """A sequence prepared for comparison with many others.
+
+    The longest common subsequence is found with the bit-parallel recurrence of Hyyrö (2004), "Bit-parallel LCS-length
+    computation revisited": one addition on an integer of |a| bits per token of b.
+    """
+
+    def __init__(self, tokens: Sequence[str]) -> None:
+        self.length = len(tokens)
+        self.full = (1 << self.length) - 1
+        self.places: dict[str, int] = {}
+        for place, token in enumerate(tokens):
+            self.places[token] = self.places.get(token, 0) | 1 << place
+
+    def lcs(self, other: Sequence[str]) -> int:
+        """Length of the longest common subsequence with `other`."""
+        state = self.full
+        for token in other:
+            hits = state & self.places.get(token, 0)
+            if hits:
+                state = ((state + hits) | (state - hits)) & self.full
+        return self.length - state.bit_count()
+
+    def similarity(self, other: Sequence[str]) -> float:
+        total = self.length + len(other)
+        return 2 * self.lcs(other) / total if total else 1.0
+
+
+def candidates(left: Sequence[Tokens], right: Sequence[Tokens], threshold: float) -> Iterator[tuple[int, list[int]]]:
+    """For each sequence of `left`, its index and the indices of `right` that can reach `threshold`.
+
+    A common subsequence is no longer than the tokens both have, counted with repeats, which rules out most pairs.
+    """
+    places: dict[str, int] = {}
+    for sequence in (*left, *right):
+        for token in sequence:
+            places.setdefault(token, len(places))
+    first, second = _counts(left, places), _counts(right, places)
+    lengths = second.sum(axis=1)
+    for i, counts in enumerate(first):
+        total = counts.sum() + lengths
+        near = np.flatnonzero(2 * np.minimum(counts.sum(), lengths) >= threshold * total - 1e-9)
+        shared = np.minimum(counts, second[near]).sum(axis=1)
+        yield i, near[2 * shared >= threshold * total[near] - 1e-9].tolist()
+
+
+def nearest_at_least(queries: Sequence[Tokens], base: Sequence[Tokens], threshold: float = NEAR) -> list[bool]:
+    """For each query whether some sequence of `base` is at least `threshold` similar."""
+    distinct = list(dict.fromkeys(base))
+    known = set(distinct)
+    found = []
+    for i, near in candidates(queries, distinct, threshold):
+        query = queries[i]
+        pattern = Pattern(query)
+        found.append(query in known or any(pattern.similarity(distinct[j]) >= threshold for j in near))
+    return found
+
+
+def groups(*views: Sequence[Tokens], threshold: float = NEAR) -> list[int]:
+    """A group number per row: equal where a chain of pairs more than `threshold` similar in some view connects two.
+
+    views: several ways to see the same rows, each with one sequence per row, e.g. fingerprints and characters.
+    The number is the index of the group's first row.
+    """
+    parent = list(range(len(views[0])))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    def join(i: int, j: int) -> None:
+        one, two = root(i), root(j)
+        parent[max(one, two)] = min(one, two)
+
+    for view in views:
+        first: dict[Tokens, int] = {}
+        for i, sequence in enumerate(view):
+            join(i, first.setdefault(sequence, i))
+        distinct, indices = list(first), list(first.values())
+        for a, near in candidates(distinct, distinct, threshold):
+            pattern = Pattern(distinct[a])
+            for b in near:
+                if b > a and root(indices[a]) != root(indices[b]) and pattern.similarity(distinct[b]) > threshold:
+                    join(indices[a], indices[b])
+    return [root(i) for i in range(len(parent))]
+
+
+def _counts(sequences: Sequence[Tokens], places: dict[str, int]) -> np.ndarray:
+    table = np.zeros((len(sequences), len(places)), np.int32)
+    for i, sequence in enumerate(sequences):
+        for token, count in Counter(sequence).items():
+            table[i, places[token]] = count
+    return table
