@@ -215,3 +215,34 @@ def test_conda_environment_has_the_packages_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     environment = yaml.safe_load((ROOT / "workflow" / "envs" / "hargo.yaml").read_text())
     assert environment["dependencies"][-1]["pip"] == project["dependencies"]
+
+
+MINI = {
+    "name": "mini",
+    "tasks": ["race_c", "plp"],
+    "data": {"protocol": "given", "embedded": {"kernels": 24, "eval_kernels": 8, "plp": 24, "eval_plp": 8}},
+    "model": {"scratch": {"vocabulary": 400, "hidden": 32, "layers": 2, "heads": 2, "intermediate": 64}},
+    "pretrain": {"steps": 2},
+    "sft": {"max_steps": 2},
+    "rl": {"max_steps": 1, "prompts_per_step": 2, "max_new_tokens": {"plp": 4}},
+    "methods": {"grpo": None, "hargo": None},
+    "evaluation": {"max_new_tokens": {"plp": 4}},
+    "compute": {"threads": 1, "device": "cpu"},
+}
+
+
+@pytest.mark.slow
+def test_a_small_study_runs_to_its_report_and_only_once(tmp_path: Path) -> None:
+    study = tmp_path / "mini.yaml"
+    study.write_text(yaml.safe_dump(MINI))
+    done = snakemake(tmp_path, "--configfile", study, "--show-failed-logs")
+    assert done.code == 0, done.text
+    results = tmp_path / "results" / "mini"
+    assert yaml.safe_load((results / "study.yaml").read_text())["rl"]["max_steps"] == 1
+    for name in ("report.html", "report.md", "summary.csv", "per_task.csv"):
+        assert (results / "report" / name).stat().st_size > 0
+    assert jobs(tmp_path, study=study) == {}
+    (results / "study.yaml").unlink()
+    assert jobs(tmp_path, study=study) == {}, "jobs depend on sections of the study, not on the resolved file"
+    assert snakemake(tmp_path, "--configfile", study, "--report", tmp_path / "report.html").code == 0
+    assert "HARGO" in (tmp_path / "report.html").read_text()
