@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from hargo.config.options import DataOptions
 from hargo.data.embedded.kernels import LANGUAGES, kernel_rows
+from hargo.data.embedded.mlperf import mlperf_rows
+from hargo.data.embedded.plp import plp_rows
 from hargo.data.records import Row
+from hargo.errors import UserError
 
 
 def load(options: DataOptions, tasks: list[str]) -> list[Row]:
     """Rows of `tasks`, each task's training rows before its evaluation rows.
 
     Every task draws from random numbers of its own: leaving a task out, or changing its size, does not
-    change the rows of another. `meta` holds `split`, `family` and, for evaluation rows, `held_out`.
+    change the rows of another. `meta` holds `split`, `family` and, for evaluation rows, `held_out`: what
+    training has not shown, "names" (and sizes), the whole "family", or the "phrasing" of a question.
     """
     rows: list[Row] = []
     for task in tasks:
         if task in LANGUAGES:
             rows += kernel_rows(options.embedded, task)
+        elif task == "mlperf":
+            rows += mlperf_rows(options.embedded)
+        elif task == "plp":
+            rows += plp_rows(options.embedded)
+        else:
+            raise UserError(f"data.source: embedded has no rows for task {task!r}; use another source")
     return rows

@@ -47,7 +47,7 @@ def operators(d: Draw, racy: bool) -> Sketch:
         omp parallel for {clause} ?
           for I in 0..N-1
             {update.format(value)}
-            C[I] = {d.pick("I", "A[I] + 1", "B[I] * 2")}{d.pick("", " + T")}
+            C[I] = {d.pick("I", "A[I] + 1", "B[I] * 2")}{" + T" if "T" in clause else d.pick("", " + T")}
         """),
         d.n,
         print_after="S",
@@ -70,7 +70,11 @@ def maximum(d: Draw, racy: bool) -> Sketch:
             ["if A[I] > S", "  omp critical", "    S = A[I]"],
         )
         lines = outside if racy else inside
-    extra = [f"B[I] = A[I]{d.pick('', ' + T', ' * 2')}"] if "T" in clause or d.rng.random() < 0.4 else []
+    extra = (
+        [f"B[I] = A[I]{' + T' if 'T' in clause else d.pick('', ' * 2', ' + T')}"]
+        if "T" in clause or d.rng.random() < 0.4
+        else []
+    )
     body = "\n".join("    " + line for line in lines + extra)
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, print_after="S")
 

@@ -113,6 +113,7 @@ def critical(d: Draw, racy: bool) -> Sketch:
     do not; what matters is whether one variable is updated under two names or outside."""
     one, two = d.rng.sample(["first", "second", "add", "upd", "sec1", "sec2"], 2)
     same = d.pick("", f" ({one})")
+    names: tuple[str | None, str | None]
     wide = [((same, same), "S"), ((f" ({one})", f" ({two})"), "T"), ((same, None), "C[I]")]
     if racy:
         names, place = d.rng.choice([((f" ({one})", f" ({two})"), "S"), (("", f" ({two})"), "S"), ((same, None), "S")])
