@@ -3,7 +3,7 @@
 Similarity of two token sequences a and b is `2 LCS(a, b) / (|a| + |b|)`, LCS being the length of their longest
 common subsequence: 1 for equal sequences, and 0.9 where one token in ten differs. Programs are compared after masking
 names, numbers, strings, comments and layout (`hargo.data.programs.mask`), other prompts word by word, case folded.
-Near-duplicates are pairs of more than 0.9; a group is what such pairs connect.
+Near-duplicates are pairs of 0.9 or more; a group is what such pairs connect.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def nearest_at_least(queries: Sequence[Tokens], base: Sequence[Tokens], threshol
 
 
 def groups(*views: Sequence[Tokens], threshold: float = NEAR) -> list[int]:
-    """A group number per row: equal where a chain of pairs more than `threshold` similar in some view connects two.
+    """A group number per row: equal where a chain of pairs at least `threshold` similar in some view connects two.
 
     views: several ways to see the same rows, each with one sequence per row, e.g. fingerprints and characters.
     The number is the index of the group's first row.
@@ -120,7 +120,7 @@ def groups(*views: Sequence[Tokens], threshold: float = NEAR) -> list[int]:
         for a, near in candidates(distinct, distinct, threshold):
             pattern = Pattern(distinct[a])
             for b in near:
-                if b > a and root(indices[a]) != root(indices[b]) and pattern.similarity(distinct[b]) > threshold:
+                if b > a and root(indices[a]) != root(indices[b]) and pattern.similarity(distinct[b]) >= threshold:
                     join(indices[a], indices[b])
     return [root(i) for i in range(len(parent))]
 
