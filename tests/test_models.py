@@ -40,8 +40,9 @@ def test_tokenizer_gives_any_text_back(tokenizer, text):
         assert tokenizer.decode(ids) == text and not special & set(ids)
 
 
-def test_digits_are_tokens_of_their_own(tokenizer):
-    assert len(tokenizer("4096", add_special_tokens=False)["input_ids"]) == 4
+def test_a_directive_is_one_token(tokenizer):
+    pieces = [tokenizer.decode([i]) for i in tokenizer(tiny.row(1).prompt, add_special_tokens=False)["input_ids"]]
+    assert pieces[0] == "#pragma omp parallel for"
 
 
 def test_chat_template_separates_question_and_answer(tokenizer):

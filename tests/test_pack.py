@@ -47,7 +47,7 @@ def test_packed_equals_separate_in_value_and_gradient(family):
     model.zero_grad()
 
     packed = pack(GROUPS)
-    scores = score(model, packed, 0.6)
+    scores = score(model, packed, 0.6, entropy=True)
     assert scores.mask.sum(-1).tolist() == [len(logp) for logp in logps]
     total = 0
     for i, (logp, entropy, w) in enumerate(zip(logps, entropies, weights, strict=True)):
@@ -67,9 +67,9 @@ def test_packed_equals_separate_in_value_and_gradient(family):
 def test_plain_log_probabilities_are_at_temperature_one():
     model = tiny.model()
     at_one, _ = alone(model, GROUPS, 1.0)
-    scores = score(model, pack(GROUPS), 0.6)
+    scores = score(model, pack(GROUPS), 0.6, plain=True)
     for i, logp in enumerate(at_one):
-        torch.testing.assert_close(scores.logp_plain[i, : len(logp)], logp, rtol=0, atol=1e-5)
+        torch.testing.assert_close(scores.plain[i, : len(logp)], logp, rtol=0, atol=1e-5)
 
 
 def test_packing_two_samples_does_not_let_them_see_each_other():

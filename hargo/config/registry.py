@@ -5,7 +5,9 @@ Values are import paths, resolved only when used, so that reading a study never 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hargo.config import options as o
@@ -31,7 +33,7 @@ class MethodSpec(NamedTuple):
 
     module: str
     options: type[o.RLOptions]
-    preset: dict[str, Any] = {}
+    preset: Mapping[str, Any] = MappingProxyType({})
     ablation: bool = False
 
 

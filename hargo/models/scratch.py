@@ -17,18 +17,32 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}{{ '" + ASSISTANT + "' }}{% endif %}"
 )
 
+# what BPE may merge: a directive, a run of words, a number, a run of signs. Stock phrases become one token and names
+# stay apart from the signs around them: kernels take a third fewer tokens than with words as pieces
+PIECES = "|".join(
+    [
+        r" ?#include <[^>\n]*>",
+        r"#pragma omp[a-z ]*[a-z]",
+        r"!\$omp[a-z ]*[a-z]",
+        r"\n *",
+        r'"[^"\n]*"',
+        r" ?[0-9]+",
+        r" ?[A-Za-z_]+(?: [A-Za-z_]+)*",
+        r" ?[^\sA-Za-z_0-9]+",
+        r"\s+",
+    ]
+)
+
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
-    """A byte-level BPE tokenizer trained on `texts`; digits stay single tokens, so that numbers can be compared."""
+    """A byte-level BPE tokenizer trained on `texts`, of at most `vocabulary` tokens."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = Tokenizer(models.BPE())
-    # a run of blanks is one piece, so that indentation costs one token
-    pieces = Regex(r"[A-Za-z_]+| [A-Za-z_]+|[0-9]|\n[ ]*| +|[^\sA-Za-z_0-9]")
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(pieces, "isolated"),
+            pre_tokenizers.Split(Regex(PIECES), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -145,9 +145,9 @@ class Rollouts:
         total = sum(len(group.responses) for group in batch.groups)
         confidence = torch.zeros(total, device=self.policy.device)
         for number, packed in enumerate(batch.packed):
-            scores = score(self.reference, packed, self.temperature)
+            scores = score(self.reference, packed, self.temperature, plain=True)
             batch.ref_logp.append(scores.logp)
-            confidence[batch.responses(number)] = scores.logp_plain.sum(-1) / scores.mask.sum(-1).clamp(min=1)
+            confidence[batch.responses(number)] = scores.plain.sum(-1) / scores.mask.sum(-1).clamp(min=1)
         return confidence.view(len(batch.groups), -1)
 
 

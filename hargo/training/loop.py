@@ -125,21 +125,23 @@ def train_step(
 ) -> dict[str, Any]:
     """One batch: `inner_passes` optimiser steps on it. Returns the figures for the log."""
     batch = stage.batch(step)
+    sampled = batch.advantages is not None
     old: list[Tensor] = []
     record: dict[str, Any] = {}
     for inner in range(stage.inner_passes):
         optimizer.zero_grad(set_to_none=True)
-        loss, sums = 0.0, {"entropy": 0.0}
+        loss, sums = 0.0, {}
         ratio_max = 0.0
         for number, packed in enumerate(batch.packed):
-            scores = score(model, packed, stage.temperature)
+            scores = score(model, packed, stage.temperature, entropy=sampled)
             if inner == 0:
                 # on policy: the ratio is exactly 1, and later passes compare with these
                 old.append(scores.logp.detach())
             part, found = stage.method.loss(_tokens(batch, number, scores, old[number]))
             part.backward()
             loss += float(part.detach())
-            found["entropy"] = scores.entropy.sum()
+            if sampled:
+                found["entropy"] = scores.entropy.sum()
             for key, value in found.items():
                 sums[key] = sums.get(key, 0.0) + float(value)
             if "ratio" in found:

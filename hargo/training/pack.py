@@ -117,24 +117,23 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
 
 @dataclass(frozen=True)
 class Scores:
-    """All [R, T]; 0 where `mask` is false.
+    """All [R, T]; 0 where `mask` is false, and all zeros where not asked for.
 
     logp: log-probability of each response token at the temperature asked for, with gradient if enabled
-    logp_plain: the same at temperature 1, without gradient
+    plain: the same at temperature 1, without gradient
     entropy: of the next-token distribution at that temperature, in nats, without gradient
     """
 
     logp: Tensor
-    logp_plain: Tensor
-    entropy: Tensor
     mask: Tensor
+    plain: Tensor
+    entropy: Tensor
 
 
-def score(model: Any, packed: Packed, temperature: float = 1.0, diagnostics: bool = True) -> Scores:
-    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more.
-
-    diagnostics: also plain log-probabilities and entropy; without them those two are zeros.
-    """
+def score(
+    model: Any, packed: Packed, temperature: float = 1.0, *, plain: bool = False, entropy: bool = False
+) -> Scores:
+    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more."""
     output = model(
         input_ids=packed.input_ids,
         attention_mask=_for_attention(packed.mask, model),
@@ -147,14 +146,15 @@ def score(model: Any, packed: Packed, temperature: float = 1.0, diagnostics: boo
         logits = logits.float()
     scaled = logits if temperature == 1.0 else logits / temperature
     logp = -F.cross_entropy(scaled, packed.targets, reduction="none")
-    plain, entropy = torch.zeros_like(logp), torch.zeros_like(logp)
-    if diagnostics:
-        with torch.no_grad():
-            plain = logp.detach() if temperature == 1.0 else -F.cross_entropy(logits, packed.targets, reduction="none")
+    at_one, spread = torch.zeros_like(logp), torch.zeros_like(logp)
+    with torch.no_grad():
+        if plain:
+            at_one = logp.detach() if temperature == 1.0 else -F.cross_entropy(logits, packed.targets, reduction="none")
+        if entropy:
             log_softmax = scaled.log_softmax(-1)
-            entropy = -(log_softmax.exp() * log_softmax).sum(-1)
-    mask = torch.ones_like(logp)
-    return Scores(*(_spread(values, packed) for values in (logp, plain, entropy)), _spread(mask, packed).bool())
+            spread = -(log_softmax.exp() * log_softmax).sum(-1)
+    mask = _matrix(torch.ones_like(logp), packed).bool()
+    return Scores(_matrix(logp, packed), mask, _matrix(at_one, packed), _matrix(spread, packed))
 
 
 def _for_attention(mask: Tensor, model: Any) -> Tensor:
@@ -164,7 +164,7 @@ def _for_attention(mask: Tensor, model: Any) -> Tensor:
     return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
 
 
-def _spread(values: Tensor, packed: Packed) -> Tensor:
+def _matrix(values: Tensor, packed: Packed) -> Tensor:
     """[S] -> [R, T], zeros elsewhere."""
     flat = values.new_zeros(packed.responses * packed.width)
     return flat.index_copy(0, packed.slots, values).view(packed.responses, packed.width)
