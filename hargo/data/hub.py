@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from hargo.config.options import DataOptions
 from hargo.data.hpcgpt import FILES, read_file
@@ -42,7 +43,12 @@ def _file(options: DataOptions, name: str) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    what = {"repo_id": str(options.path), "filename": name, "repo_type": "dataset", "revision": options.revision}
+    what: dict[str, Any] = {
+        "repo_id": str(options.path),
+        "filename": name,
+        "repo_type": "dataset",
+        "revision": options.revision,
+    }
     where = f"hub data set {options.path}" + (f" at revision {options.revision}" if options.revision else "")
     try:
         return Path(hf_hub_download(**what, local_files_only=True))
