@@ -234,6 +234,8 @@ def task_depend(d: Draw, racy: bool) -> Sketch:
     first, second = d.rng.choice(wrong if racy else right)
     if racy and not d.hard:
         first, second = d.rng.choice([("", ""), ("", ""), *wrong[:2]])
+    if "T" in first + second:
+        use = d.pick("T = S + 1", "T = S * 2", "T = S")
     if not racy and d.hard:
         first, second = d.rng.choice(wrong)
         use = d.pick("T = U + 1", "T = U", "T = 2 * U")
