@@ -20,8 +20,9 @@ from hargo.data.embedded.kernels import (
     held_out_families,
     make_kernel,
     masked,
+    write_program,
 )
-from hargo.data.embedded.program import Sketch, write_program
+from hargo.data.embedded.program import Sketch
 from hargo.data.records import Row
 
 COMPILERS = {"c": ["gcc", "-Wall", "-Wno-unused-but-set-variable"], "fortran": ["gfortran", "-Wall"]}

@@ -7,13 +7,13 @@ import re
 from itertools import cycle
 
 from hargo.config.options import EmbeddedOptions
-from hargo.data.embedded import dependence, scoping, sync
+from hargo.data.embedded import dependence, scoping, sync  # noqa: F401 - importing them registers the families
+from hargo.data.embedded.c import CWriter
 from hargo.data.embedded.family import FAMILIES, Draw, Family
-from hargo.data.embedded.program import Sketch, write_program
+from hargo.data.embedded.fortran import FortranWriter
+from hargo.data.embedded.program import Sketch
 from hargo.data.records import Row
 from hargo.errors import UserError
-
-__all__ = ["FAMILIES", "dependence", "held_out_families", "kernel_rows", "masked", "scoping", "sync"]
 
 LANGUAGES = {"race_c": "c", "race_fortran": "fortran"}
 PROMPT = "Given the code snippet: {code}\nWill the OpenMP code cause a data race? Answer yes or no."
@@ -129,3 +129,9 @@ def make_kernel(family: Family, racy: bool, language: str, rng: random.Random, e
             hoisted + "\n".join(parts), sketch.n, sketch.short, None, sketch.print_after, sketch.shared_index
         )
     return write_program(sketch, language, rng, evaluation)
+
+
+def write_program(sketch: Sketch, language: str, rng: random.Random, evaluation: bool) -> str:
+    """The sketch as a complete program with names, types and sizes drawn from `rng`."""
+    writer = CWriter if language == "c" else FortranWriter
+    return writer(sketch, rng, evaluation).program()
