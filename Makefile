@@ -25,12 +25,12 @@ env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: make env 
 	@echo "installing packages into .venv (2 GB; two to five minutes the first time)"
 	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
 	  $(addprefix -c ,$(CONSTRAINTS)) -e '.[dev]' \
-	  | { grep --line-buffered -E '^ *(Downloading|Installing collected)' | cut -c1-100 || true; }
+	  | { grep --line-buffered -E '^ *Downloading.* MB|^Installing' | cut -c1-100 || true; }
 	@touch $@
 	@echo "environment ready: $$($(BIN)/hargo --version)"
 
 demo: env ## run the demo study and print its headline table (another one: STUDY=FILE)
-	$(BIN)/snakemake --workflow-profile profiles/local --configfile $(STUDY) $(DEMO_ARGS)
+	$(BIN)/snakemake --workflow-profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
 
 test: env ## quick tests

@@ -109,9 +109,10 @@ def data_prefetch(config: Config) -> None:
     study = _study(config)
     if study.data.source == "hub":
         print(f"data of {study.name!r}: fetching {study.data.path} into the hub cache", flush=True)
-        from hargo.data.build import load_source
+        from hargo.data.hub import prefetch
 
-        print(f"{len(load_source(study.data, study.tasks))} rows")
+        for file in prefetch(study.data, study.tasks):
+            print(file)
     _next(f"hargo data build --config {config} --out results/{study.name}/data")
 
 
