@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from hargo import provenance
-from hargo.cli import _overrides, app
+from hargo.cli import app
+from hargo.cli.common import overrides
 from hargo.config import load_study
 from hargo.errors import UserError
 
@@ -130,14 +131,14 @@ def test_resolve_states_every_default_and_reads_json_from_a_pipe(tmp_path: Path)
         (["sft.max_steps=null", "name="], {"sft": {"max_steps": None}, "name": None}),
     ],
 )
-def test_overrides(sets: list[str], result: dict) -> None:
-    assert _overrides(sets) == result
+def testoverrides(sets: list[str], result: dict) -> None:
+    assert overrides(sets) == result
 
 
 @given(st.text(), st.text())
 def test_overrides_never_fail_but_for_a_reason(key: str, value: str) -> None:
     try:
-        assert isinstance(_overrides([f"{key}={value}"]), dict)
+        assert isinstance(overrides([f"{key}={value}"]), dict)
     except UserError as error:
         assert "--set" in str(error)
 
@@ -146,7 +147,7 @@ def threads_set(threads: int, cores: int, given: dict[str, str]) -> dict[str, st
     """The thread variables that a process confined to so many cores ends up with."""
     code = (
         f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])\n"
-        f"from hargo.cli import bind_threads; bind_threads({threads})\n"
+        f"from hargo.cli.common import bind_threads; bind_threads({threads})\n"
         f"print({{name: os.environ[name] for name in {THREADS!r} if name in os.environ}})"
     )
     environment = {name: value for name, value in os.environ.items() if name not in THREADS} | given

@@ -5,7 +5,7 @@ from shlex import quote
 from shutil import which
 
 import hargo
-from hargo.cli import write_study
+from hargo.cli.common import write_study
 from hargo.config import load_study, study_from
 from hargo.errors import UserError
 

@@ -5,20 +5,28 @@ Everything heavy is imported inside the commands: `hargo --help` must not wait f
 
 from __future__ import annotations
 
-import os
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from hargo.cli.common import (
+    Checkpoints,
+    Config,
+    Data,
+    Model,
+    Out,
+    Overrides,
+    Seed,
+    folder,
+    read_study,
+    say_next,
+    source_options,
+    stage,
+    write_study,
+)
 from hargo.errors import UserError
-
-if TYPE_CHECKING:
-    from hargo.config import Study
 
 HELP = "Reproducible RL post-training of language models on heterogeneous HPC tasks."
 plain: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
@@ -29,20 +37,6 @@ model_app = typer.Typer(help="Fetch and prepare the base model.", **plain)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
-
-Config = Annotated[Path, typer.Option("--config", help="Study file (YAML or JSON).", metavar="FILE")]
-Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", metavar="DIR")]
-Data = Annotated[Path, typer.Option("--data", help="Folder with train.jsonl and eval.jsonl.", metavar="DIR")]
-Model = Annotated[Path, typer.Option("--model", help="Model folder to start from.", metavar="DIR")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.")]
-Checkpoints = Annotated[
-    Path,
-    typer.Option("--checkpoints", help="Folder for checkpoints; a rerun resumes from them.", metavar="DIR"),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="Change one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"),
-]
 
 
 def _version(asked: bool) -> None:
@@ -65,7 +59,7 @@ def _main(
 @config_app.command("check")
 def config_check(file: Annotated[Path, typer.Argument(metavar="FILE")], set_: Overrides = None) -> None:
     """Say whether a study file is valid, and what it would run."""
-    study = _study(file, set_)
+    study = read_study(file, set_)
     methods = ", ".join(["sft", *study.methods])
     print(f"{file}: valid study {study.name!r}: {methods}; seeds {study.seeds}; tasks {', '.join(study.tasks)}")
     print(f"next: snakemake --workflow-profile profiles/local --configfile {file}")
@@ -86,47 +80,36 @@ def config_resolve(
     set_: Overrides = None,
 ) -> None:
     """Write the study with every default filled in."""
-    study = _study(config, set_)
-    _folder(out.parent)
+    study = read_study(config, set_)
+    folder(out.parent)
     write_study(study, out)
     print(f"study {study.name!r} written to {out}")
-
-
-def write_study(study: Study, out: Path) -> None:
-    """Write a resolved study as YAML, unless the file says the same already."""
-    import yaml
-
-    from hargo.io import write_text
-
-    text = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    if not out.is_file() or out.read_text(encoding="utf-8") != text:
-        write_text(out, text)
 
 
 @data_app.command("prefetch")
 def data_prefetch(config: Config) -> None:
     """Fetch the rows from the hub, so that `data build` runs offline."""
-    study = _study(config)
+    study = read_study(config)
     if study.data.source == "hub":
         print(f"data of {study.name!r}: fetching {study.data.path} into the hub cache", flush=True)
         from hargo.data.hub import prefetch
 
         for file in prefetch(study.data, study.tasks):
             print(file)
-    _next(f"hargo data build --config {config} --out results/{study.name}/data")
+    say_next(f"hargo data build --config {config} --out results/{study.name}/data")
 
 
 @data_app.command("build")
 def data_build(config: Config, out: Out) -> None:
     """Build the training and evaluation rows of a study."""
-    study = _study(config)
-    with _stage(f"data of {study.name!r}", study, out):
+    study = read_study(config)
+    with stage(f"data of {study.name!r}", study, out):
         from hargo.data.build import build, write
 
         split = build(study.data, study.tasks)
         write(split, out)
         print(f"{len(split.train)} training rows, {len(split.eval)} evaluation rows")
-    _next(f"hargo data audit --config {config} --out {out.parent / 'audit'}")
+    say_next(f"hargo data audit --config {config} --out {out.parent / 'audit'}")
 
 
 @data_app.command("audit")
@@ -147,13 +130,13 @@ def data_audit(
     if (config is None) == (source is None):
         raise UserError("give either --config FILE, or --source NAME with --path")
     if config is not None:
-        study = _study(config)
+        study = read_study(config)
         options, tasks = study.data, study.tasks
     else:
         if source not in SOURCES:
             raise UserError(unknown("data source", str(source), SOURCES))
-        options, tasks = _source_options(str(source), path), list(TASKS)
-    _folder(out)
+        options, tasks = source_options(str(source), path), list(TASKS)
+    folder(out)
     print(f"audit: writing {out / 'audit.md'} and {out / 'audit.json'}", flush=True)
     from hargo.data.audit import audit, render
     from hargo.data.build import Split, load_source, split_rows
@@ -172,13 +155,13 @@ def data_audit(
     write_json(out / "audit.json", found)
     write_text(out / "audit.md", text if text.endswith("\n") else text + "\n")
     print(text)
-    _next(f"read {out / 'audit.md'}")
+    say_next(f"read {out / 'audit.md'}")
 
 
 @model_app.command("prefetch")
 def model_prefetch(config: Config) -> None:
     """Fetch the base model from the network, so that later stages run offline."""
-    study = _study(config)
+    study = read_study(config)
     print(f"base model: fetching {study.model.path or 'nothing, it is made here'}", flush=True)
     from hargo.models.prepare import prefetch
 
@@ -186,47 +169,47 @@ def model_prefetch(config: Config) -> None:
     if where is not None:
         print(f"base model: {where}")
     results = f"results/{study.name}"
-    _next(f"hargo model prepare --config {config} --data {results}/data --out {results}/model/base")
+    say_next(f"hargo model prepare --config {config} --data {results}/data --out {results}/model/base")
 
 
 @model_app.command("prepare")
 def model_prepare(config: Config, data: Data, out: Out) -> None:
     """Write the base model as safetensors with its tokenizer; a scratch model is made here."""
-    study = _study(config)
-    with _stage("base model", study, out):
+    study = read_study(config)
+    with stage("base model", study, out):
         from hargo.models.prepare import prepare
 
         prepare(study, data, out)
     following = "pretrain" if study.pretrain else f"sft --seed {study.seeds[0]}"
-    _next(f"hargo {following} --config {config} --model {out} --data {data} --out DIR --checkpoints DIR")
+    say_next(f"hargo {following} --config {config} --model {out} --data {data} --out DIR --checkpoints DIR")
 
 
 @app.command()
 def pretrain(config: Config, model: Model, data: Data, out: Out, checkpoints: Checkpoints) -> None:
     """Language modelling on the training texts, for a model made from scratch."""
-    study = _study(config)
-    with _stage("pretrain", study, out, checkpoints):
+    study = read_study(config)
+    with stage("pretrain", study, out, checkpoints):
         from hargo.training.stages import pretrain as run
 
         run(study, model, data, out, checkpoints)
     where = f"--model {out / 'model'} --data {data} --out DIR --checkpoints DIR"
-    _next(f"hargo sft --config {config} --seed {study.seeds[0]} {where}")
+    say_next(f"hargo sft --config {config} --seed {study.seeds[0]} {where}")
 
 
 @app.command()
 def sft(config: Config, seed: Seed, model: Model, data: Data, out: Out, checkpoints: Checkpoints) -> None:
     """Supervised fine-tuning, the loss on the answers only."""
-    study = _study(config)
-    with _stage(f"sft, seed {seed}", study, out, checkpoints):
+    study = read_study(config)
+    with stage(f"sft, seed {seed}", study, out, checkpoints):
         from hargo.training.stages import sft as run
 
         run(study, seed, model, data, out, checkpoints)
     follow = next(iter(study.methods), None)
     if follow:
         where = f"--model {out / 'model'} --data {data} --out DIR --checkpoints DIR"
-        _next(f"hargo train {follow} --config {config} --seed {seed} {where}")
+        say_next(f"hargo train {follow} --config {config} --seed {seed} {where}")
     else:
-        _next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
+        say_next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
 
 
 @app.command()
@@ -240,16 +223,16 @@ def train(
     checkpoints: Checkpoints,
 ) -> None:
     """Train one method from rewards, starting at the SFT model."""
-    study = _study(config)
+    study = read_study(config)
     if method not in study.methods:
         from hargo.config.study import unknown
 
         raise UserError(f"{config}: {unknown('method in this study', method, study.methods)}")
-    with _stage(f"{method}, seed {seed}", study, out, checkpoints):
+    with stage(f"{method}, seed {seed}", study, out, checkpoints):
         from hargo.training.stages import train as run
 
         run(study, method, seed, model, data, out, checkpoints)
-    _next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
+    say_next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
 
 
 @app.command()
@@ -261,24 +244,24 @@ def evaluate(
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the trained model, for messages.")] = None,
 ) -> None:
     """Answer the evaluation rows greedily and judge the answers."""
-    study = _study(config)
+    study = read_study(config)
     label = "evaluate" if seed is None else f"evaluate, seed {seed}"
-    with _stage(label, study, out):
+    with stage(label, study, out):
         from hargo.evaluation.run import evaluate as run
 
         run(study, model, data, out)
-    _next(f"hargo report --config {config}")
+    say_next(f"hargo report --config {config}")
 
 
 @app.command()
 def baselines(config: Config, data: Data, out: Out) -> None:
     """Majority class, nearest neighbour and TF-IDF baselines on the same rows."""
-    study = _study(config)
-    with _stage("baselines", study, out):
+    study = read_study(config)
+    with stage("baselines", study, out):
         from hargo.evaluation.baselines import run
 
         run(study, data, out)
-    _next(f"hargo report --config {config}")
+    say_next(f"hargo report --config {config}")
 
 
 @app.command()
@@ -291,11 +274,11 @@ def report(
     show: Annotated[bool, typer.Option("--show", help="Only print the headline of a finished report.")] = False,
 ) -> None:
     """Tables, figures and the HTML report from the evaluations of a study."""
-    study = _study(config)
+    study = read_study(config)
     results = results or Path("results") / study.name
     out = out or results / "report"
     if not show:
-        with _stage("report", study, out):
+        with stage("report", study, out):
             from hargo.report.build import build
 
             build(study, results, out)
@@ -309,91 +292,13 @@ def doctor(
     config: Annotated[Path | None, typer.Option("--config", help="Also check a study's needs.", metavar="FILE")] = None,
 ) -> None:
     """Check this machine and environment, and say what to do about what is missing."""
-    study = _study(config) if config else None
+    study = read_study(config) if config else None
     from hargo.doctor import checks, render
 
     found = checks(study)
     print(render(found))
     if any(check.state == "missing" for check in found):
         raise typer.Exit(1)
-
-
-def _study(path: Path, sets: list[str] | None = None) -> Study:
-    from hargo.config import load_study
-
-    return load_study(path, _overrides(sets or []))
-
-
-def _overrides(sets: list[str]) -> dict[str, Any]:
-    """`["rl.max_steps=5"]` as nested mappings; values are read as YAML."""
-    import yaml
-
-    from hargo.config.loading import merge
-
-    result: dict[str, Any] = {}
-    for item in sets:
-        key, equals, text = item.partition("=")
-        if not equals or not key.strip("."):
-            raise UserError(f"--set {item}: write KEY=VALUE, e.g. --set rl.max_steps=5")
-        try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise UserError(f"--set {item}: {text!r} is not a YAML value") from None
-        for part in reversed(key.split(".")):
-            value = {part: value}
-        result = merge(result, value)
-    return result
-
-
-def _source_options(source: str, path: str | None) -> Any:
-    from pydantic import ValidationError
-
-    from hargo.config.options import DataOptions
-
-    protocol = "given" if source == "embedded" else "strict"
-    try:
-        return DataOptions(source=source, path=path, protocol=protocol)  # type: ignore[arg-type]
-    except ValidationError as error:
-        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ").replace("`path`", "--path")) from None
-
-
-def bind_threads(threads: int) -> None:
-    """Fix the number of CPU threads, before torch is imported; what the user has set stays.
-
-    Threads are bound to cores only where this process has all cores to itself: unbound threads may share a
-    core and run at a fraction of the speed, but two bound processes would all sit on the first cores.
-    """
-    from hargo.provenance import available_cores
-
-    wanted = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if threads > 1 and threads >= available_cores():
-        wanted |= {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
-    for name, value in wanted.items():
-        os.environ.setdefault(name, value)
-
-
-@contextmanager
-def _stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
-    """Announce a stage, prepare the process for computing, and say how long it took."""
-    bind_threads(study.compute.threads)
-    _folder(out)
-    print(f"{label}: writing to {out}", flush=True)
-    if checkpoints is not None:
-        print(f"checkpoints and the steps so far (metrics.jsonl, tensorboard/): {checkpoints}", flush=True)
-    start = time.perf_counter()
-    yield
-    print(f"{label}: done in {time.perf_counter() - start:.1f} s", flush=True)
-
-
-def _folder(path: Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be made a folder ({error.strerror}); choose another --out") from None
-
-
-def _next(what: str) -> None:
-    print(f"next: {what}")
 
 
 def main() -> None:

@@ -1,0 +1,120 @@
+"""What the commands share: their options, reading a study, and the frame around a stage."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hargo.errors import UserError
+
+if TYPE_CHECKING:
+    from hargo.config import Study
+
+Config = Annotated[Path, typer.Option("--config", help="Study file (YAML or JSON).", metavar="FILE")]
+Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", metavar="DIR")]
+Data = Annotated[Path, typer.Option("--data", help="Folder with train.jsonl and eval.jsonl.", metavar="DIR")]
+Model = Annotated[Path, typer.Option("--model", help="Model folder to start from.", metavar="DIR")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.")]
+Checkpoints = Annotated[
+    Path,
+    typer.Option("--checkpoints", help="Folder for checkpoints; a rerun resumes from them.", metavar="DIR"),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"),
+]
+
+
+def write_study(study: Study, out: Path) -> None:
+    """Write a resolved study as YAML, unless the file says the same already."""
+    import yaml
+
+    from hargo.io import write_text
+
+    text = yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    if not out.is_file() or out.read_text(encoding="utf-8") != text:
+        write_text(out, text)
+
+
+def read_study(path: Path, sets: list[str] | None = None) -> Study:
+    from hargo.config import load_study
+
+    return load_study(path, overrides(sets or []))
+
+
+def overrides(sets: list[str]) -> dict[str, Any]:
+    """`["rl.max_steps=5"]` as nested mappings; values are read as YAML."""
+    import yaml
+
+    from hargo.config.loading import merge
+
+    result: dict[str, Any] = {}
+    for item in sets:
+        key, equals, text = item.partition("=")
+        if not equals or not key.strip("."):
+            raise UserError(f"--set {item}: write KEY=VALUE, e.g. --set rl.max_steps=5")
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError:
+            raise UserError(f"--set {item}: {text!r} is not a YAML value") from None
+        for part in reversed(key.split(".")):
+            value = {part: value}
+        result = merge(result, value)
+    return result
+
+
+def source_options(source: str, path: str | None) -> Any:
+    from pydantic import ValidationError
+
+    from hargo.config.options import DataOptions
+
+    protocol = "given" if source == "embedded" else "strict"
+    try:
+        return DataOptions(source=source, path=path, protocol=protocol)  # type: ignore[arg-type]
+    except ValidationError as error:
+        raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ").replace("`path`", "--path")) from None
+
+
+def bind_threads(threads: int) -> None:
+    """Fix the number of CPU threads, before torch is imported; what the user has set stays.
+
+    Threads are bound to cores only where this process has all cores to itself: unbound threads may share a
+    core and run at a fraction of the speed, but two bound processes would all sit on the first cores.
+    """
+    from hargo.provenance import available_cores
+
+    wanted = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    if threads > 1 and threads >= available_cores():
+        wanted |= {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+@contextmanager
+def stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
+    """Announce a stage, prepare the process for computing, and say how long it took."""
+    bind_threads(study.compute.threads)
+    folder(out)
+    print(f"{label}: writing to {out}", flush=True)
+    if checkpoints is not None:
+        print(f"checkpoints and the steps so far (metrics.jsonl, tensorboard/): {checkpoints}", flush=True)
+    start = time.perf_counter()
+    yield
+    print(f"{label}: done in {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be made a folder ({error.strerror}); choose another --out") from None
+
+
+def say_next(what: str) -> None:
+    print(f"next: {what}")
