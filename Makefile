@@ -43,13 +43,13 @@ lint: env ## style, types and workflow checks
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakefmt --check workflow
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
 
 format: env ## rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
-	$(BIN)/snakefmt workflow
+	$(BIN)/snakefmt Snakefile workflow
 
 schema: env ## write workflow/schemas/study.schema.json from the study's model
 	$(BIN)/hargo config schema > workflow/schemas/study.schema.json

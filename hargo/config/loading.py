@@ -72,7 +72,7 @@ def _keys(location: tuple[int | str, ...]) -> list[str]:
     """The keys allowed beside the last element of `location`."""
     model: Any = Study
     for part in location[:-1]:
-        field = model.model_fields.get(part) if isinstance(model, type) and issubclass(model, BaseModel) else None
+        field = model.model_fields.get(str(part)) if isinstance(model, type) and issubclass(model, BaseModel) else None
         if field is None:
             return []
         model = field.annotation

@@ -48,7 +48,7 @@ def load_model(folder: str | Path, device: torch.device, dtype: str = "float32")
     quiet()
     if not (Path(folder) / "config.json").is_file():
         raise UserError(f"{folder}: no model here (config.json is missing); run the stage that makes it")
-    model = AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype), local_files_only=True)
+    model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype), local_files_only=True)
     return model.to(device).eval()
 
 

@@ -98,7 +98,7 @@ def _from_gguf(path: Path) -> tuple[Any, Any]:
     options = {"gguf_file": path.name}
     try:
         tokenizer = load_tokenizer(path.parent, **options)
-        model = AutoModelForCausalLM.from_pretrained(str(path.parent), dtype=torch.float32, **options)
+        model: Any = AutoModelForCausalLM.from_pretrained(str(path.parent), dtype=torch.float32, **options)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: not a GGUF file that transformers can read ({_one_line(error)})") from None
     # the weights are plain floats now; a trace of quantisation would make them be saved or loaded as quantised

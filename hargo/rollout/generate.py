@@ -175,7 +175,7 @@ class _Batch:
     def _pick(self, logits: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         """Next tokens [rows] and their log-probabilities [rows] from logits [rows, V]."""
         logits = logits.float()
-        if noise is None:
+        if noise is None or self.temperature is None:
             token = logits.argmax(-1)
         else:
             logits = logits / self.temperature

@@ -45,7 +45,7 @@ def save(
 
     state: JSON values of the stage, such as a method's running baseline.
     """
-    names = {parameter: name for name, parameter in model.named_parameters()}
+    names: dict[torch.Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
     tensors = {f"model/{name}": parameter.detach() for name, parameter in model.named_parameters()}
     for parameter, moments in optimizer.state.items():
         tensors |= {f"optimizer/{names[parameter]}/{key}": value for key, value in moments.items()}

@@ -130,7 +130,8 @@ def train_step(
     record: dict[str, Any] = {}
     for inner in range(stage.inner_passes):
         optimizer.zero_grad(set_to_none=True)
-        loss, sums = 0.0, {}
+        loss = 0.0
+        sums: dict[str, float] = {}
         ratio_max = 0.0
         for number, packed in enumerate(batch.packed):
             scores = score(model, packed, stage.temperature, entropy=sampled)

@@ -102,14 +102,17 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     width = max((len(r) for g in groups for r in g.responses), default=0)
     doc, arm = torch.tensor(document, device=device), torch.tensor(branch, device=device)
     visible = (doc[:, None] == doc[None, :]) & ((arm[None, :] == 0) | (arm[:, None] == arm[None, :]))
-    to = {"device": device, "dtype": torch.long}
+
+    def long(values: list) -> Tensor:
+        return torch.tensor(values, dtype=torch.long, device=device)
+
     return Packed(
-        input_ids=torch.tensor([ids], **to),
-        position_ids=torch.tensor([positions], **to),
+        input_ids=long([ids]),
+        position_ids=long([positions]),
         mask=visible.tril()[None, None],
-        scored=torch.tensor(scored, **to),
-        targets=torch.tensor(targets, **to),
-        slots=torch.tensor(rows, **to) * width + torch.tensor(columns, **to),
+        scored=long(scored),
+        targets=long(targets),
+        slots=long(rows) * width + long(columns),
         responses=row,
         width=width,
     )

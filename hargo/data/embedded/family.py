@@ -22,7 +22,7 @@ class Draw:
         self.rng, self.language = rng, language
         self.n = draw_size(rng, evaluation, small)
         self.k = rng.randint(1, 4)
-        self.hard = rng.random() < 0.3
+        self.hard = rng.random() < 0.15
 
     def pick(self, *options: str) -> str:
         return self.rng.choice(options)
@@ -40,7 +40,7 @@ class Draw:
 
     def noise(self) -> str:
         """One more statement of a loop over I, on an array of its own, or nothing."""
-        if self.rng.random() > 0.3:
+        if self.rng.random() > 0.2:
             return ""
         return self.pick("D[I] = I", "D[I] = C[I]", "D[I] += 1", "D[I] = D[I] * 2", "D[I] = C[I] + I")
 

@@ -121,7 +121,7 @@ def make_kernel(family: Family, racy: bool, language: str, rng: random.Random, e
     """One complete program of `family`."""
     draw = Draw(rng, language, evaluation, family.small)
     sketch = family.sketch(draw, racy)
-    if not sketch.functions and "D[" not in sketch.code and "V" not in sketch.code and rng.random() < 0.12:
+    if not sketch.functions and "D[" not in sketch.code and "V" not in sketch.code and rng.random() < 0.08:
         extra = rng.choice(_BYSTANDERS)
         hoisted, rest = re.fullmatch(r"((?:omp threadprivate.*\n)?)(.*)", sketch.code, re.S).groups()  # type: ignore
         parts = [extra, rest] if rng.random() < 0.5 else [rest, extra]

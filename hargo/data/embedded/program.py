@@ -135,17 +135,17 @@ class Writer:
     def harmless(self, words: str, present: str) -> list[str]:
         """Clauses that change nothing about which accesses can meet."""
         found, rng = [], self.rng
-        if "for" in words.split() and rng.random() < 0.35 and "schedule" not in present:
+        if "for" in words.split() and rng.random() < 0.2 and "schedule" not in present:
             kinds = ["static", "dynamic", "guided", "static, 4", "dynamic, 2", "static, 1", "dynamic, 8"]
             found.append(f"schedule({rng.choice(kinds)})")
         if words.startswith("parallel"):
-            if rng.random() < 0.2 and "num_threads" not in present:
+            if rng.random() < 0.1 and "num_threads" not in present:
                 found.append(f"num_threads({rng.choice([2, 4, 8])})")
             listed = set(ROLE.findall(present))
             rest = [role for role in self.having("ABCDMQHP") if role not in listed]
-            if rest and rng.random() < 0.25:
+            if rest and rng.random() < 0.12:
                 found.append(f"shared({', '.join(rest[: rng.choice([1, 2])])})")
-            elif rng.random() < 0.1:
+            elif rng.random() < 0.05:
                 found.append("default(shared)")
         return found
 

@@ -6,7 +6,7 @@ from hargo.data.embedded.family import Draw, code, family
 from hargo.data.embedded.program import Sketch
 
 
-@family("reduction", weight=2)
+@family("reduction", weight=3)
 def total(d: Draw, racy: bool) -> Sketch:
     """All iterations add to S (and perhaps T). Race-free if and only if each of them is reduced."""
     add = d.pick("A[I]", "A[I] * B[I]", "A[I] * A[I]", "A[I] - 1", "2 * A[I]")
@@ -34,7 +34,7 @@ def total(d: Draw, racy: bool) -> Sketch:
     )
 
 
-@family("reduction", weight=2)
+@family("reduction", weight=3)
 def operators(d: Draw, racy: bool) -> Sketch:
     """Reductions with other operators, with a distractor reduction on a scalar that nobody adds to."""
     operator, update = d.rng.choice([("*", "S *= {}"), ("-", "S -= {}"), ("+", "S += {}")])
@@ -54,7 +54,7 @@ def operators(d: Draw, racy: bool) -> Sketch:
     )
 
 
-@family("reduction", weight=2)
+@family("reduction", weight=3)
 def maximum(d: Draw, racy: bool) -> Sketch:
     """Largest element: a max reduction, or a critical section around the comparison *and* the assignment.
     A critical section around the assignment alone leaves the comparison reading while others write."""
@@ -79,7 +79,7 @@ def maximum(d: Draw, racy: bool) -> Sketch:
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, print_after="S")
 
 
-@family("reduction", weight=2)
+@family("reduction", weight=3)
 def histogram(d: Draw, racy: bool) -> Sketch:
     """Counts in a short array: many iterations share a bin. Reduced as an array, or atomic, or a race."""
     bins = d.rng.choice([4, 8, 10, 16])
@@ -97,7 +97,7 @@ def histogram(d: Draw, racy: bool) -> Sketch:
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, short=bins, print_after="H[1]")
 
 
-@family("scope", weight=2)
+@family("scope", weight=3)
 def temporary(d: Draw, racy: bool) -> str:
     """T (and U) hold a value for the rest of the iteration. Race-free if and only if each is private."""
     first = d.pick("B[I] + 1", "B[I] * 2", "A[I]", "A[I] + B[I]")
@@ -151,7 +151,7 @@ def inner_index(d: Draw, racy: bool) -> Sketch:
     return Sketch(text, d.n, shared_index=True)
 
 
-@family("scope", weight=2)
+@family("scope", weight=3)
 def last_value(d: Draw, racy: bool) -> Sketch:
     """S leaves the loop with the last iteration's value: lastprivate, or all iterations write one variable."""
     lines = [f"S = {d.pick('A[I]', 'I', 'A[I] * 2', 'A[I] + I')}"]
@@ -167,7 +167,7 @@ def last_value(d: Draw, racy: bool) -> Sketch:
     return Sketch(f"omp parallel for {clause} ?\n  for I in 0..N-1\n{body}", d.n, print_after="S")
 
 
-@family("scope", weight=2)
+@family("scope", weight=3)
 def own_copy(d: Draw, racy: bool) -> str:
     """T starts with the value from before the loop and is changed in it: each thread needs its own copy
     (firstprivate). A scalar that is only read may be shared."""
@@ -206,7 +206,7 @@ def thread_copy(d: Draw, racy: bool) -> str:
     return f"omp threadprivate({listed})\nomp parallel for {clause} ?\n  for I in 0..N-1\n    {lines}"
 
 
-@family("scope", weight=2)
+@family("scope", weight=3)
 def scratch(d: Draw, racy: bool) -> Sketch:
     """A short scratch array is filled and used in each iteration: it must be private as a whole."""
     size = d.rng.choice([4, 5, 8, 10])

@@ -7,10 +7,11 @@ from hargo.data.embedded.program import Sketch
 
 
 def _lines(depth: int, *lines: str) -> str:
+    """The lines that are not empty, indented by `depth` levels."""
     return "\n".join("  " * depth + line for line in lines if line)
 
 
-@family("barrier", weight=2)
+@family("barrier", weight=3)
 def nowait(d: Draw, racy: bool) -> str:
     """Two worksharing loops, the second reads what the first wrote. Without the barrier between them this is
     safe only where the second reads another array, or where both have the same bounds and the same static
@@ -50,7 +51,7 @@ def nowait(d: Draw, racy: bool) -> str:
     )
 
 
-@family("barrier", weight=2)
+@family("barrier", weight=3)
 def exchange(d: Draw, racy: bool) -> Sketch:
     """Each thread writes its element, then reads another thread's: a barrier must stand between the two."""
     t = d.rng.choice([2, 4, 8])
@@ -66,7 +67,7 @@ def exchange(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *head, *("  " + line for line in body)), d.n)
 
 
-@family("barrier", weight=2)
+@family("barrier", weight=3)
 def one_thread(d: Draw, racy: bool) -> str:
     """One thread sets S, all threads read it. `single` ends in a barrier; `master` and `single nowait` do
     not and need one, before the loop."""
@@ -107,7 +108,7 @@ def thread_number(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, head, *("  " + line for line in body if line)), d.n)
 
 
-@family("exclusion", weight=2)
+@family("exclusion", weight=3)
 def critical(d: Draw, racy: bool) -> Sketch:
     """Two updates in critical sections. Sections of one name exclude each other, sections of different names
     do not; what matters is whether one variable is updated under two names or outside."""
@@ -130,7 +131,7 @@ def critical(d: Draw, racy: bool) -> Sketch:
     )
 
 
-@family("exclusion", weight=2)
+@family("exclusion", weight=3)
 def atomic(d: Draw, racy: bool) -> Sketch:
     """Every update of S is atomic, or one is not, or S is read plainly while others update it."""
     update = f"S += {d.pick('A[I]', '1', 'I', 'A[I] * 2')}"
@@ -177,7 +178,7 @@ def locks(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *head, *loop), d.n, print_after="S")
 
 
-@family("exclusion", weight=2)
+@family("exclusion", weight=3)
 def ordered(d: Draw, racy: bool) -> Sketch:
     """An ordered block runs in the order of the iterations, one at a time: what carries from one iteration
     to the next must be inside it, and the loop must say `ordered`."""
@@ -218,7 +219,7 @@ def sections(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *lines), d.n, print_after="S")
 
 
-@family("tasks", weight=2)
+@family("tasks", weight=3)
 def task_depend(d: Draw, racy: bool) -> Sketch:
     """The second task uses what the first writes. They are ordered if and only if both name that variable
     in a depend clause and at least one of the two says out or inout."""
@@ -250,7 +251,7 @@ def task_depend(d: Draw, racy: bool) -> Sketch:
     return Sketch(_lines(0, *lines), d.n, print_after=d.pick("S", "T") if "T" in use else "S")
 
 
-@family("tasks", weight=2)
+@family("tasks", weight=3)
 def task_wait(d: Draw, racy: bool) -> Sketch:
     """Tasks set S and T, their parent adds them up: after a taskwait or a taskgroup, or too early."""
     tasks = ["omp task", f"  S = {d.pick('1', '3', 'V + 1')}", "omp task", f"  T = {d.pick('2', '5', 'V * 2')}"]
@@ -295,23 +296,9 @@ def taskloop(d: Draw, racy: bool) -> str:
     """A loop cut into tasks: as in a parallel loop, iterations must not share elements or temporaries."""
     extra = d.pick("", f"grainsize({d.rng.choice([2, 4, 8, 16])})", f"num_tasks({d.rng.choice([2, 4, 8])})")
     if racy:
-        clause, lines = d.rng.choice(
-            [
-                ("", [f"A[I] = A[I - {d.k}] + 1"]),
-                ("", ["T = B[I]", "A[I] = T * 2"]),
-                ("private(U)", ["U = B[I]", "T = U + 1", "A[I] = T * 2"]),
-                ("", ["A[0] += B[I]"]),
-            ]
-        )
+        lines = d.rng.choice([[f"A[I] = A[I - {d.k}] + 1"], ["T = B[I]", "A[I] = T * 2"], ["A[0] += B[I]"]])
     else:
-        clause, lines = d.rng.choice(
-            [
-                ("", [f"A[I] = B[I - {d.k}] + 1"]),
-                ("private(T)", ["T = B[I]", "A[I] = T * 2"]),
-                ("private(T, U)", ["U = B[I]", "T = U + 1", "A[I] = T * 2"]),
-                ("", ["omp atomic", "  A[0] += B[I]"]),
-                ("", [f"A[I] = {d.value()}"]),
-            ]
-        )
-    head = ["omp parallel", "  omp single", f"    omp taskloop {clause} {extra}", f"      for I in {d.k}..N-1"]
+        free = [f"A[I] = B[I - {d.k}] + 1", "A[I] = B[I] * T", f"A[I] = {d.value()}"]
+        lines = d.rng.choice([[line] for line in free] + [["omp atomic", "  A[0] += B[I]"]])
+    head = ["omp parallel", "  omp single", f"    omp taskloop {extra}", f"      for I in {d.k}..N-1"]
     return _lines(0, *head, *("        " + line for line in lines))
