@@ -22,15 +22,15 @@ def _pool(shared: str, train: str, evaluation: str) -> Pool:
 
 ARRAYS = _pool(
     "a b c x y z data buf",
-    "vec arr out src val u v w field grid temp work",
-    "sig dst level heat col row input output mass left right wave",
+    "vec arr out src val u v w field grid temp work a1 x1 b2 y2",
+    "b1 y1 x2 c2 vec1 arr2 buf1 row col input output",
 )
 MATRICES = _pool("m mat a2 tab", "w2 plane matrix table g2 board", "sheet mesh block lattice")
 INDICES = _pool("idx map", "ind perm pos order", "lookup target slot")
 SCALARS = _pool(
     "s t tmp total r",
-    "res best value cur factor coef",
-    "local carry bound gain scale amount",
+    "res best value cur factor s1 t2",
+    "s2 t1 tmp1 res2 local scale",
 )
 INTEGERS = _pool("id k", "tid me pos0 off at", "who rank where0")
 LOOPS = _pool("i j k", "l ii jj", "ix iy iz")
@@ -71,7 +71,7 @@ def draw_names(rng: random.Random, roles: list[str], evaluation: bool) -> dict[s
     for role in roles:
         pool = ROLES[role]
         own = pool.eval if evaluation else pool.train
-        plain = 0.8 if role in "IJL" else 0.6
+        plain = 0.8 if role in "IJL" or evaluation else 0.6
         while True:
             name = rng.choice(pool.shared if rng.random() < plain else own)
             if name not in names.values():
