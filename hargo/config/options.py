@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
-Fraction = Field(ge=0.0, le=1.0)
+REPEAT = "Per task, how often each of its rows occurs in an epoch; once where not named."
 
 
 class Options(BaseModel):
@@ -128,12 +128,14 @@ class PretrainOptions(OptimOptions):
     steps: PositiveInt = 300
     batch_size: PositiveInt = Field(16, description="Documents per step.")
     learning_rate: float = Field(2e-3, gt=0)
+    repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
 
 
 class SFTOptions(OptimOptions):
     """Supervised fine-tuning on the answers only."""
 
     epochs: PositiveInt = 2
+    repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
     batch_size: PositiveInt = Field(4, description="Rows per step.")
     max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
 

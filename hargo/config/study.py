@@ -54,10 +54,16 @@ class Study(o.Options):
             raise ValueError(unknown("data source", self.data.source, SOURCES))
         if (self.model.source == "scratch") != (self.pretrain is not None):
             raise ValueError("`pretrain` belongs to model.source 'scratch', and to no other")
-        for section in (self.rl, self.evaluation):
-            for name in section.max_new_tokens:
+        per_task = {
+            "rl.max_new_tokens": self.rl.max_new_tokens,
+            "evaluation.max_new_tokens": self.evaluation.max_new_tokens,
+            "sft.repeat": self.sft.repeat,
+            "pretrain.repeat": self.pretrain.repeat if self.pretrain else {},
+        }
+        for key, names in per_task.items():
+            for name in names:
                 if name not in self.tasks:
-                    raise ValueError(unknown("task in max_new_tokens", name, self.tasks))
+                    raise ValueError(unknown(f"task in {key}", name, self.tasks))
         for name in self.methods:
             self.method(name)
         return self

@@ -43,7 +43,7 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
         raise UserError(f"study {study.name!r} has no `pretrain` section; its model is not built from scratch")
     run = _Run(study, model, data, out, checkpoints, options, seed=0, title="pretrain", settings={})
     # the first token has nothing before it to be predicted from: it is the prompt
-    texts = [[*example.prompt, *example.answer] for example in run.examples]
+    texts = [[*example.prompt, *example.answer] for example in repeated(run.examples, options.repeat)]
     groups = [Group(text[:1], [text[1:]]) for text in texts]
     run.train(Demonstrations(groups, options, SFT(), 0, run.device))
 
@@ -51,7 +51,8 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
 def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
     """Fine-tune on the answers of the training rows."""
     run = _Run(study, model, data, out, checkpoints, study.sft, seed, title=f"sft seed {seed}", settings={})
-    groups = [Group(example.prompt, [example.answer]) for example in run.examples]
+    examples = repeated(run.examples, study.sft.repeat)
+    groups = [Group(example.prompt, [example.answer]) for example in examples]
     run.train(Demonstrations(groups, study.sft, SFT(), seed, run.device))
 
 
@@ -76,6 +77,11 @@ def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Pa
         stop_ids(run.model, run.tokenizer),
     )
     run.train(stage)
+
+
+def repeated(examples: list[Example], times: dict[str, int]) -> list[Example]:
+    """Every example as often as its task says, once where it says nothing."""
+    return [example for example in examples for _ in range(times.get(example.row.task, 1))]
 
 
 class _Run:
