@@ -30,7 +30,7 @@ env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: make env 
 	@echo "environment ready: $$($(BIN)/hargo --version)"
 
 demo: env ## run the demo study and print its headline table (another one: STUDY=FILE)
-	$(BIN)/snakemake --workflow-profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
+	$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
 
 test: env ## quick tests

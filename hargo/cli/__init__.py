@@ -62,7 +62,7 @@ def config_check(file: Annotated[Path, typer.Argument(metavar="FILE")], set_: Ov
     study = read_study(file, set_)
     methods = ", ".join(["sft", *study.methods])
     print(f"{file}: valid study {study.name!r}: {methods}; seeds {study.seeds}; tasks {', '.join(study.tasks)}")
-    print(f"next: snakemake --workflow-profile profiles/local --configfile {file}")
+    print(f"next: snakemake --profile profiles/local --configfile {file}")
 
 
 @config_app.command("schema")
