@@ -136,6 +136,13 @@ def test_order_is_a_permutation_every_epoch():
     assert Order(10, 4, seed=-1, stage=0).indices(0) != order.indices(0)
 
 
+def test_a_task_comes_round_as_often_as_the_study_says(start):
+    tokenizer = load_tokenizer(start / "base")
+    examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl")[:3])
+    assert stages.repeated(examples, {}) == examples
+    assert stages.repeated(examples, {"race_c": 2}) == [e for e in examples for _ in range(2)]
+
+
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])
 def test_learning_rate(schedule):
     options = SFTOptions(learning_rate=1.0, warmup=0.1, schedule=schedule)
