@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from hargo.io import read_jsonl, write_jsonl
 
@@ -38,7 +40,7 @@ class StepLog:
         self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=resumed + 1)
         self.title, self.total, self.shown, self.started = title, total, 0.0, time.monotonic()
         self.first = resumed
-        self.live = sys.stderr.isatty()
+        self.bar = _bar(title, resumed, total) if sys.stderr.isatty() else None
 
     def _whole_lines(self) -> list[dict[str, Any]]:
         """Records so far; a last line cut short by a kill is dropped."""
@@ -66,22 +68,35 @@ class StepLog:
         self.board.flush()
 
     def _show(self, record: dict[str, Any]) -> None:
-        now = time.monotonic()
-        step = record["step"]
-        if now - self.shown < (0.5 if self.live else 10) and step != self.total:
-            return
-        self.shown = now
-        left = (now - self.started) / max(1, step - self.first) * (self.total - step)
-        parts = [f"{self.title}: step {step}/{self.total}", f"loss {record['loss']:.4f}"]
+        step, now = record["step"], time.monotonic()
+        parts = [f"loss {record['loss']:.4f}"]
         if "reward/mean" in record:
             parts.append(f"reward {record['reward/mean']:.3f} kl {record['kl']:.4f}")
-        parts.append(f"{record['tokens'] / max(record['seconds'], 1e-9):.0f} tokens/s, {left:.0f} s left")
-        line = ", ".join(parts)
-        if self.live:
-            print(f"\r\033[K{line}", end="\n" if step == self.total else "", file=sys.stderr, flush=True)
-        else:
-            logger.info(line)
+        parts.append(f"{record['tokens'] / max(record['seconds'], 1e-9):.0f} tokens/s")
+        if self.bar is not None:
+            self.bar.update(self.bar.task_ids[0], completed=step, figures=", ".join(parts))
+        elif now - self.shown >= 10 or step == self.total:
+            self.shown = now
+            left = (now - self.started) / (step - self.first) * (self.total - step)
+            logger.info("%s: step %d/%d, %s, %.0f s left", self.title, step, self.total, ", ".join(parts), left)
 
     def close(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
         self.file.close()
         self.board.close()
+
+
+def _bar(title: str, done: int, total: int) -> Progress:
+    """A progress bar on standard error with a place for the figures of the step."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    bar = Progress(*columns, console=Console(stderr=True))
+    bar.add_task(title, total=total, completed=done, figures="")
+    bar.start()
+    return bar
