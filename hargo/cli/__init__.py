@@ -5,6 +5,7 @@ Everything heavy is imported inside the commands: `hargo --help` must not wait f
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -311,4 +312,10 @@ def main() -> None:
         app(prog_name="hargo")
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            raise
+        # finished checkpoints are whole, so the command can simply be run again
+        print(f"error: {error.filename or 'writing'}: {error.strerror}; make room and run it again", file=sys.stderr)
         sys.exit(2)

@@ -119,7 +119,7 @@ class _Batch:
         ended = torch.zeros(count, dtype=torch.bool, device=device)
         alive = torch.arange(count, device=device)  # batch row -> response; -1 once finished
         for step in range(longest):
-            token, logp = self._pick(logits, None if noise is None else noise[alive.clamp(min=0), step])
+            token, logp = self._pick(logits, None if noise is None else noise[alive.clamp(min=0).cpu(), step])
             active = alive >= 0
             rows = alive[active]
             tokens[rows, step], logps[rows, step] = token[active], logp[active]
@@ -167,10 +167,11 @@ class _Batch:
         return output.logits[:, -1], cache, mask
 
     def _noise(self, longest: int) -> Tensor | None:
+        """Uniform numbers [rows, longest], on the CPU."""
         if self.temperature is None:
             return None
         rows = [uniforms(r.stream, sample, longest) for r in self.requests for sample in range(self.samples)]
-        return torch.from_numpy(np.stack(rows)).to(self.device)
+        return torch.from_numpy(np.stack(rows))
 
     def _pick(self, logits: Tensor, noise: Tensor | None) -> tuple[Tensor, Tensor]:
         """Next tokens [rows] and their log-probabilities [rows] from logits [rows, V]."""
@@ -179,10 +180,12 @@ class _Batch:
             token = logits.argmax(-1)
         else:
             logits = logits / self.temperature
-            cumulative = logits.double().softmax(-1).cumsum(-1)
+            # on the CPU, since CUDA's cumulative sum is not deterministic
+            cumulative = logits.double().softmax(-1).cpu().cumsum(-1)
             # the last entry may miss 1 by rounding: scale the draw, so that it always falls on a token
             draw = (noise * cumulative[:, -1]).unsqueeze(-1)
             token = torch.searchsorted(cumulative, draw, right=True).squeeze(-1).clamp(max=logits.shape[-1] - 1)
+            token = token.to(self.device)
         logp = logits.gather(-1, token.unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
         return token, logp
 

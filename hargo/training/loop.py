@@ -27,10 +27,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Batch:
-    """What one optimiser step learns from. Per response, in the order of the groups: R responses, T tokens at most.
+    """What one optimiser step learns from: R responses in the order of their groups.
 
-    groups: the packed text; old_logp, ref_logp: [R, T] or None; advantages, weights: [R] or None
-    passes: indices of the groups of each forward pass; packed: their rows, where already built
+    passes: indices of the groups of each forward pass; packed: the row of each pass
+    advantages, weights: [R], for methods that learn from rewards
+    ref_logp: per pass, [responses of the pass, longest of them], log pi_ref at the sampling temperature
     metrics: the stage's figures for the log
     """
 
@@ -39,7 +40,7 @@ class Batch:
     packed: list[Packed]
     advantages: Tensor | None = None
     weights: Tensor | None = None
-    ref_logp: list[Tensor] | None = None  # per pass, [R of the pass, T of the pass]
+    ref_logp: list[Tensor] | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -60,7 +61,7 @@ class Batch:
 
 
 class Stage(Protocol):
-    """Where batches come from. `state` is JSON; temperature is that of the policy's log-probabilities."""
+    """Where batches come from. `temperature` is that of the policy's log-probabilities."""
 
     method: Method
     temperature: float
