@@ -16,12 +16,12 @@ SHELL := bash
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: make env CONSTRAINTS=)
+env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: rm -rf .venv && make env CONSTRAINTS=)
 
 .venv/.done: pyproject.toml $(CONSTRAINTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: $(PYTHON) is older than Python 3.11; make env PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || { echo "making .venv"; $(PYTHON) -m venv .venv; }
+	@test -x $(BIN)/pip || { echo "making .venv"; $(PYTHON) -m venv .venv; }
 	@echo "installing packages into .venv (2 GB; two to five minutes the first time)"
 	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
 	  $(addprefix -c ,$(CONSTRAINTS)) -e '.[dev]' \

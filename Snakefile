@@ -1,4 +1,4 @@
-# Snakemake finds workflow/Snakefile by itself; this file serves tools that look for one here.
+# Snakemake looks here first; everything is in workflow/Snakefile.
 include: "workflow/Snakefile"
 
 

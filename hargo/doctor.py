@@ -74,7 +74,9 @@ def _devices() -> Iterator[Check]:
     elif torch.backends.mps.is_available():
         yield Check("GPU", "optional", "Apple MPS, not used", "training runs on the CPU here")
     elif torch.version.cuda is None and shutil.which("nvidia-smi"):
-        yield Check("GPU", "optional", "there is one, but torch is built for the CPU", "make env CONSTRAINTS=")
+        yield Check(
+            "GPU", "optional", "present, but torch is built for the CPU", "rm -rf .venv && make env CONSTRAINTS="
+        )
     else:
         yield Check("GPU", "optional", "none", "needed in practice for config/paper.yaml only")
 
@@ -102,8 +104,7 @@ def _backends() -> Iterator[Check]:
         yield Check("Slurm", "optional", "no sbatch", "needed on a cluster only: run on its login node")
     plugin = "snakemake_executor_plugin_slurm"
     yield _module("Slurm executor", plugin, "for profiles/slurm: pip install snakemake-executor-plugin-slurm")
-    yield _module("submitit", "submitit", "not used by default")
-    yield _module("vLLM", "vllm", "not used by default")
+    yield _module("vLLM", "vllm", "not used: sampling runs on transformers")
 
 
 def _module(name: str, module: str, advice: str) -> Check:
@@ -124,7 +125,8 @@ def _compilers() -> Iterator[Check]:
 def _disk() -> Check:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     if free < 5:
-        return Check("Disk", "missing", f"{free:.1f} GiB free here", "a study of real models wants 5 GiB or more")
+        state: Literal["optional", "missing"] = "optional" if free > 0.5 else "missing"
+        return Check("Disk", state, f"{free:.1f} GiB free here", "a study of real models wants 5 GiB or more")
     return Check("Disk", "ok", f"{free:.0f} GiB free here")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -36,6 +37,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     """Yield a temporary sibling folder that becomes `path` (replacing it) when the block succeeds."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".{path.name}.*"):  # left by a process that was killed here
+        shutil.rmtree(stale, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
         yield temporary
@@ -44,14 +47,30 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         if path.exists():
             old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
             os.replace(path, old / "old")
-            os.replace(temporary, path)
-            shutil.rmtree(old)
+            try:
+                os.replace(temporary, path)
+            except BaseException:
+                os.replace(old / "old", path)
+                raise
+            finally:
+                shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(temporary, path)
         _sync(path.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+@contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Raise safetensors' own error for a failed write as the OSError that it is, which names `path`."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(errno.ENOSPC, f"cannot be written ({error})", str(path)) from None
 
 
 def sync_tree(folder: Path) -> None:

@@ -42,7 +42,7 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
     found = {
         "study": study.model_dump(mode="json"),
         "versions": versions(),
-        "git": git_revision(),
+        "git": REVISION,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node(),
@@ -126,3 +126,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
+
+
+#: read when the run begins: a commit made meanwhile is not the code that runs
+REVISION = git_revision()

@@ -37,6 +37,7 @@ def test_small_set() -> None:
     ]
     answers = baselines(train, held, 0)
     assert answers["majority"] == ["no", "EPYC", None]
+    assert answers["all yes"] == ["yes", None, None]
     assert answers["1-NN"] == ["yes", "8", None]
     assert answers["TF-IDF + LR"][1:] == [None, None]
     assert answers["TF-IDF + LR"][0] in ("yes", "no")

@@ -62,9 +62,11 @@ def test_advantages_golden():
 def test_k3_golden_and_never_negative():
     assert float(kl_k3(torch.tensor(-1.0), torch.tensor(-1.5))) == pytest.approx(0.106531, abs=1e-6)
     assert float(kl_k3(torch.tensor(-1.0), torch.tensor(-0.5))) == pytest.approx(0.148721, abs=1e-6)
-    gaps = torch.linspace(-30, 30, 601)
-    values = kl_k3(torch.zeros(601), gaps)
+    gaps = torch.cat([torch.linspace(-30, 30, 601), torch.logspace(-7, -2, 501), -torch.logspace(-7, -2, 501)])
+    values = kl_k3(torch.zeros_like(gaps), gaps)
     assert (values >= 0).all()
+    small = gaps.abs() < 1e-2
+    torch.testing.assert_close(values[small], gaps[small] ** 2 / 2, rtol=2e-2, atol=2e-12)
     assert (values[gaps.abs() > 1e-3] > 0).all() and kl_k3(torch.zeros(1), torch.zeros(1)) == 0
 
 
@@ -206,6 +208,8 @@ def test_hargo_properties(group, seed, alpha):
     gain = shares.advantages[plain != 0] / plain[plain != 0]
     assert ((gain >= 1 - 1e-5) & (gain <= 1 + alpha + 1e-5)).all()
     if len(set(group)) == 1:
+        exact = hargo.Method(HargoOptions(alpha=alpha, eps=0.0)).shares(signals([group], confidence))
+        assert torch.equal(exact.weights, shares.weights) and (exact.advantages == 0).all()
         assert shares.weights[0].tolist() == pytest.approx([1 / len(group)] * len(group))
 
     order = torch.randperm(len(group), generator=torch.Generator().manual_seed(seed))
@@ -220,6 +224,16 @@ def test_alpha_zero_is_b1_to_the_bit(group, seed):
     zero = hargo.Method(HargoOptions(alpha=0.0)).shares(signals([group], confidence))
     b1 = load("b1", HargoOptions(weighting="d")).shares(signals([group], confidence))
     assert torch.equal(zero.weights, b1.weights) and torch.equal(zero.advantages, b1.advantages)
+
+
+@given(group=rewards_of_a_group)
+@settings(deadline=None)
+def test_a_frozen_confidence_gives_the_weights_of_b1(group):
+    """Equal confidences scale all advantages of a group alike, which cannot move the weights."""
+    frozen = torch.full((1, len(group)), -1.5)
+    full = hargo.Method(HargoOptions(eps=0.0)).shares(signals([group], frozen))
+    b1 = hargo.Method(HargoOptions(weighting="d", eps=0.0)).shares(signals([group], frozen))
+    torch.testing.assert_close(full.weights, b1.weights, rtol=1e-5, atol=1e-6)
 
 
 def test_ablation_weights_by_hand():

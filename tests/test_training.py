@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -122,6 +123,70 @@ def test_unusable_rewards_are_left_out(start, monkeypatch):
     assert record["grad_norm"] > 0 and record["loss"] == pytest.approx(0.0, abs=1e-6)
 
 
+def test_a_group_without_any_reward_warns_and_goes_on(start, monkeypatch, caplog):
+    task = tasks.load("race_c")
+    none = type(task)(**{**task.__dict__, "reward": lambda outputs, references: [None] * 4 + [1.0, 0.0] * 6})
+    monkeypatch.setattr("hargo.tasks.race_c.TASK", none)
+    policy, stage, options = rollouts(start)
+    batch = stage.batch(0)
+    assert (batch.advantages[:4] == 0).all() and (batch.weights[:4] == 0).all() and (batch.weights[4:] > 0).all()
+    assert "no usable reward" in caplog.text and batch.metrics["left_out"] == 4
+    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    assert record["grad_norm"] > 0
+
+
+def test_equal_rewards_are_counted(start, monkeypatch):
+    task = tasks.load("race_c")
+    equal = type(task)(**{**task.__dict__, "reward": lambda outputs, references: [0.3] * 4 + [1.0, 0.0, 0.0, 0.0] * 3})
+    monkeypatch.setattr("hargo.tasks.race_c.TASK", equal)
+    _, stage, _ = rollouts(start)
+    assert stage.batch(0).metrics["zero_std"] == 0.25
+
+
+def test_rewards_of_mixed_tasks_go_to_their_own_responses(start, monkeypatch):
+    """A batch of interleaved tasks, each with a reward that names its task."""
+    for name, value in (("race_c", 1.0), ("mlperf", 0.5), ("plp", 0.25)):
+        task = tasks.load(name)
+        reward = type(task)(**{**task.__dict__, "reward": lambda outputs, _, value=value: [value] * len(outputs)})
+        monkeypatch.setattr(f"hargo.tasks.{name}.TASK", reward)
+    _, stage, _ = rollouts(start)
+    rows = [
+        dataclasses.replace(tiny.row(i), task=name, id=f"{name}/{i}")
+        for i, name in enumerate(("plp", "race_c", "mlperf", "race_c", "plp"))
+    ]
+    examples = encode(stage.tokenizer, rows)
+    rewards, valid = stage._reward(examples, stage._sample(examples, 0))
+    assert valid.all() and rewards.tolist() == [[v] * 4 for v in (0.25, 1.0, 0.5, 1.0, 0.25)]
+
+
+def test_confidence_is_the_mean_reference_log_probability_at_temperature_one(start):
+    _, stage, _ = rollouts(start, "hargo")
+    seen = {}
+    shares = stage.method.shares
+    stage.method.shares = lambda signals: seen.setdefault("signals", signals) and shares(signals)
+    batch = stage.batch(0)
+    confidence = seen["signals"].confidence.flatten()
+    responses = [(g.prompt, r) for g in batch.groups for r in g.responses]
+    for value, (prompt, response) in zip(confidence, responses, strict=True):
+        logits = stage.reference(input_ids=torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
+        logp = logits.log_softmax(-1).gather(-1, torch.tensor(response)[:, None])
+        assert float(value) == pytest.approx(float(logp.mean()), abs=1e-4)
+
+
+def test_sampling_and_training_agree_on_log_probabilities(start):
+    policy, stage, options = rollouts(start)
+    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    assert 0 < record["rollout_gap"] < 1e-3
+
+
+def test_a_gradient_that_is_not_finite_is_one_line(start):
+    policy, stage, options = rollouts(start)
+    with torch.no_grad():
+        policy.get_output_embeddings().weight[5] = float("inf")
+    with pytest.raises(UserError, match="not finite"):
+        loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+
+
 def test_rollouts_depend_on_seed_and_step_only(start):
     one, two = rollouts(start)[1].batch(5), rollouts(start)[1].batch(5)
     assert one.groups == two.groups
@@ -149,7 +214,19 @@ def test_learning_rate(schedule):
     rates = [loop.learning_rate(options, step, 100) for step in range(100)]
     assert rates[:10] == pytest.approx([(i + 1) / 11 for i in range(10)])
     assert rates[10] == 1.0 and all(0 < r <= 1 for r in rates)
-    assert rates[-1] == (1.0 if schedule == "constant" else pytest.approx(rates[-1])) and rates[-1] <= rates[10]
+    middle, last = {"constant": (1, 1), "linear": (0.5, 1 / 90), "cosine": (0.5, 3.046e-4)}[schedule]
+    assert rates[55] == pytest.approx(middle) and rates[-1] == pytest.approx(last, rel=1e-3)
+
+
+def test_an_answer_that_already_ends_gets_no_second_eos_and_id_zero_is_an_id(start, tmp_path):
+    tokenizer = load_tokenizer(start / "base")
+    row = tiny.row(1)
+    doubled = dataclasses.replace(row, answer=row.answer + tokenizer.eos_token)
+    assert encode(tokenizer, [doubled])[0].answer == encode(tokenizer, [row])[0].answer
+    assert tokenizer.pad_token_id == 0  # a real id, not an absent one
+    tokenizer.save_pretrained(tmp_path)
+    shutil.copy(start / "base" / "config.json", tmp_path)
+    assert load_tokenizer(tmp_path).pad_token_id == 0
 
 
 def test_answers_end_with_one_eos_that_is_a_target(start):

@@ -12,6 +12,7 @@ from transformers import (
     Gemma3TextConfig,
     GPT2Config,
     LlamaConfig,
+    MistralConfig,
     PretrainedConfig,
     Qwen2Config,
 )
@@ -36,6 +37,11 @@ FAMILIES: dict[str, PretrainedConfig] = {
     "qwen2": Qwen2Config(**SIZES, tie_word_embeddings=True),
     "gemma2": Gemma2Config(**SIZES, head_dim=8, sliding_window=128),
     "gemma3": Gemma3TextConfig(**SIZES, head_dim=8, sliding_window=128),
+    # windows shorter than the texts of the tests
+    "gemma3-window": Gemma3TextConfig(
+        **SIZES, head_dim=8, sliding_window=4, layer_types=["sliding_attention", "full_attention"]
+    ),
+    "mistral-window": MistralConfig(**SIZES, sliding_window=4),
     "gpt2": GPT2Config(vocab_size=97, n_embd=32, n_layer=2, n_head=4, n_positions=256, bos_token_id=1, eos_token_id=2),
 }
 

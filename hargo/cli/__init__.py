@@ -145,11 +145,10 @@ def data_audit(
     from hargo.io import read_json, write_json, write_text
 
     rows = load_source(options, tasks)
-    split = None
     if data is not None:
         files = data / "train.jsonl", data / "eval.jsonl", data / "manifest.json"
         split = Split(load_rows(files[0]), load_rows(files[1]), read_json(files[2]))
-    elif config is not None:
+    else:
         split = split_rows(rows, options)
     found = audit(rows, split)
     text = render(found)
@@ -303,7 +302,7 @@ def doctor(
 
 
 def main() -> None:
-    """Entry point: a mistake of the user is one line and status 2, anything else a traceback."""
+    """Entry point: what the user can mend is one line and status 2, anything else a traceback."""
     import logging
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -316,6 +315,6 @@ def main() -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
             raise
-        # finished checkpoints are whole, so the command can simply be run again
-        print(f"error: {error.filename or 'writing'}: {error.strerror}; make room and run it again", file=sys.stderr)
+        # finished checkpoints are whole, so the same command goes on from the newest
+        print(f"error: {error.filename or 'writing'}: {error.strerror}; mend that and run it again", file=sys.stderr)
         sys.exit(2)

@@ -89,8 +89,6 @@ class ModelOptions(Options):
     file: str | None = Field(None, description="For a package: the GGUF file inside it.")
     sha256: str | None = Field(None, description="For a package: SHA-256 of that file.")
     revision: str | None = Field(None, description="Hub revision to pin.")
-    trust_remote_code: bool = Field(False, description="Run code that comes with a hub model.")
-    dtype: Literal["float32", "bfloat16"] = Field("float32", description="Type of the weights in training.")
     system: str | None = Field(None, description="System prompt; null leaves the chat template's own.")
     scratch: ScratchOptions = ScratchOptions()
 
@@ -141,7 +139,7 @@ class SFTOptions(OptimOptions):
 
 
 class RLOptions(OptimOptions):
-    """What every method that learns from rewards shares. hargo.md's section 5 calls most of these choices."""
+    """What every method that learns from rewards shares."""
 
     learning_rate: float = Field(1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"

@@ -32,6 +32,8 @@ class Study(o.Options):
         for name in value:
             if name not in TASKS:
                 raise ValueError(unknown("task", name, TASKS))
+        if len(set(value)) != len(value):
+            raise ValueError("a task is named twice")
         return value
 
     @field_validator("seeds")
@@ -59,13 +61,12 @@ class Study(o.Options):
             "evaluation.max_new_tokens": self.evaluation.max_new_tokens,
             "sft.repeat": self.sft.repeat,
             "pretrain.repeat": self.pretrain.repeat if self.pretrain else {},
+            **{f"methods.{name}.max_new_tokens": self.method(name).max_new_tokens for name in self.methods},
         }
         for key, names in per_task.items():
             for name in names:
                 if name not in self.tasks:
                     raise ValueError(unknown(f"task in {key}", name, self.tasks))
-        for name in self.methods:
-            self.method(name)
         return self
 
     def method(self, name: str) -> o.RLOptions:

@@ -66,7 +66,7 @@ def _file(options: DataOptions, name: str) -> Path:
     except (LocalEntryNotFoundError, OSError, ValueError):
         raise UserError(
             f"{where}: {name} is not in the hub cache and the hub cannot be reached; "
-            "run `snakemake prefetch_data` or `hargo data prefetch --config STUDY` where there is a network"
+            "run the prefetch rule (`hargo data prefetch --config STUDY`) where there is a network"
         ) from None
 
 

@@ -21,9 +21,10 @@ logger = logging.getLogger(__name__)
 
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     """Answer data/eval.jsonl with the model folder `model` and write the results to the folder `out`."""
-    from hargo.models.encode import encode
-    from hargo.models.load import load_model, load_tokenizer, stop_ids
+    from hargo.models.encode import answer_text, encode
+    from hargo.models.load import check_context, load_model, load_tokenizer, stop_ids
     from hargo.rollout import Request, generate
+    from hargo.training.experience import answer_limit
     from hargo.training.stages import deterministic
 
     began = time.time()
@@ -32,15 +33,16 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     if not rows:
         raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
     tokenizer = load_tokenizer(model)
-    policy = load_model(model, device, study.model.dtype)
+    policy = load_model(model, device)
     limits = study.evaluation.max_new_tokens
     requests = [
-        Request(example.prompt, limits.get(example.row.task) or tasks.load(example.row.task).max_new_tokens)
+        Request(example.prompt, answer_limit(example.row.task, limits))
         for example in encode(tokenizer, rows, study.model.system)
     ]
+    check_context(policy, max(len(r.prompt) + r.limit for r in requests), "evaluation")
     stop = stop_ids(policy, tokenizer)
     answers: list[dict[str, Any]] = []
-    chunk = max(study.evaluation.batch_size * 4, 1)  # a few batches, so that like lengths meet and progress shows
+    chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
     order = sorted(range(len(rows)), key=lambda i: len(requests[i].prompt))
     for start in range(0, len(rows), chunk):
         part = order[start : start + chunk]
@@ -52,7 +54,7 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
             batch_rows=study.evaluation.batch_size,
         )
         for i, (completion,) in zip(part, completions, strict=True):
-            text = tokenizer.decode(completion.ids, skip_special_tokens=True)
+            text = answer_text(tokenizer, completion.ids, completion.ended)
             answers.append(
                 {"index": i, "output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
             )
@@ -62,7 +64,7 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     write_jsonl(out / "predictions.jsonl", predictions)
     write_json(out / "metrics.json", summarise(predictions))
-    record = provenance.record(study, stage="evaluate", model=str(model), device=str(device))
+    record = provenance.record(study, stage="evaluate", model=str(model))
     write_json(out / "run.json", {**record, "wall_seconds": round(time.time() - began, 2)})
     logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
 

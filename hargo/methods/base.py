@@ -2,7 +2,6 @@
 
 A method's module has a class `Method(options)` with
 
-* `needs`: "demonstrations" (a prompt and its reference answer) or "rollouts" (G sampled responses, rewarded)
 * `shares(signals) -> Shares`: once per batch, without gradient: what each response is worth
 * `loss(tokens) -> (loss, sums)`: for any part of the batch that holds whole groups; losses of the parts add up
   to the loss of the batch, because every denominator in `Tokens` belongs to the whole batch
@@ -14,12 +13,10 @@ Shapes: P prompts, G responses per prompt, R = responses in this part, T = longe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
-
-Needs = Literal["demonstrations", "rollouts"]
 
 
 @dataclass(frozen=True)
@@ -66,8 +63,6 @@ class Tokens:
 
 
 class Method(Protocol):
-    needs: Needs
-
     def shares(self, signals: Signals) -> Shares: ...
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]: ...
@@ -127,8 +122,8 @@ def kl_k3(logp: Tensor, ref_logp: Tensor, bound: float = 10.0) -> Tensor:
     """
     gap = ref_logp - logp
     inner = gap.clamp(max=bound)
-    exp = inner.exp() * (1 + gap - inner)
-    return exp - gap - 1
+    # expm1 keeps the digits where the two nearly agree, which is where most tokens are
+    return torch.expm1(inner) + inner.exp() * (gap - inner) - gap
 
 
 def clipped_surrogate(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:

@@ -17,13 +17,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.config.options import DrGRPOOptions
-from hargo.methods.base import Needs, Shares, Signals, Stateless, Tokens, group_advantages, uniform_weights
+from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, uniform_weights
 from hargo.methods.grpo import policy_terms
 
 
 class Method(Stateless):
-    needs: Needs = "rollouts"
-
     def __init__(self, options: DrGRPOOptions):
         self.options = options
 

@@ -25,7 +25,6 @@ from torch import Tensor
 
 from hargo.config.options import PolicyOptions
 from hargo.methods.base import (
-    Needs,
     Shares,
     Signals,
     Stateless,
@@ -39,8 +38,6 @@ from hargo.methods.base import (
 
 
 class Method(Stateless):
-    needs: Needs = "rollouts"
-
     def __init__(self, options: PolicyOptions):
         self.options = options
 

@@ -42,7 +42,8 @@ class Method(grpo.Method):
         advantages = group_advantages(signals.rewards, signals.valid, options.eps)
         if options.weighting == "full":
             advantages = advantages * (1 + options.alpha * confidence)
-        d = advantages.abs() / (advantages.abs().amax(-1, keepdim=True) + options.eps)
+        largest = advantages.abs().amax(-1, keepdim=True) + options.eps
+        d = advantages.abs() / largest.clamp(min=torch.finfo(largest.dtype).tiny)  # eps may be 0
         score = {
             "full": d,
             "d": d,

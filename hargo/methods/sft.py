@@ -17,12 +17,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.methods.base import Needs, Shares, Signals, Stateless, Tokens
+from hargo.methods.base import Shares, Signals, Stateless, Tokens
 
 
 class Method(Stateless):
-    needs: Needs = "demonstrations"
-
     def shares(self, signals: Signals) -> Shares:
         raise AssertionError("SFT has no rewards")
 

@@ -29,6 +29,11 @@ def prompt_text(tokenizer: Any, message: str, system: str | None) -> str:
     return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 
 
+def answer_text(tokenizer: Any, ids: Sequence[int], ended: bool) -> str:
+    """The text of a completion without the id that ended it. Other special tokens stay visible: they are no answer."""
+    return tokenizer.decode(list(ids[:-1] if ended else ids), skip_special_tokens=False)
+
+
 def encode(tokenizer: Any, rows: Sequence[Row], system: str | None = None) -> list[Example]:
     """Token ids of every row's prompt and answer, in order."""
     if not rows:

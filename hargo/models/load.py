@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from hargo.errors import UserError
-from hargo.io import atomic_folder
+from hargo.io import atomic_folder, write_errors
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +29,18 @@ def quiet() -> None:
     transformers_logging.disable_progress_bar()
 
 
+def require(folder: str | Path) -> None:
+    """UserError unless `folder` holds a model."""
+    if not (Path(folder) / "config.json").is_file():
+        raise UserError(f"{folder}: no model here (config.json is missing); run the stage that makes it")
+
+
 def load_tokenizer(folder: str | Path, **options: Any) -> Any:
+    """The tokenizer in a local folder; `options` go to transformers, for a hub id or a GGUF file."""
     from transformers import AutoTokenizer
 
+    if not options:
+        require(folder)
     tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
     if tokenizer.eos_token_id is None:
         raise UserError(f"{folder}: the tokenizer has no end-of-sequence token, which every answer must end with")
@@ -41,14 +50,16 @@ def load_tokenizer(folder: str | Path, **options: Any) -> Any:
     return tokenizer
 
 
-def load_model(folder: str | Path, device: torch.device, dtype: str = "float32") -> Any:
-    """The causal language model in a local folder, in evaluation mode (no dropout)."""
+def load_model(folder: str | Path, device: torch.device) -> Any:
+    """The causal language model in a local folder, in float32 and evaluation mode (no dropout).
+
+    Weights in a 16-bit type would swallow the small updates of RL.
+    """
     from transformers import AutoModelForCausalLM
 
     quiet()
-    if not (Path(folder) / "config.json").is_file():
-        raise UserError(f"{folder}: no model here (config.json is missing); run the stage that makes it")
-    model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=getattr(torch, dtype), local_files_only=True)
+    require(folder)
+    model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
     return model.to(device).eval()
 
 
@@ -56,8 +67,19 @@ def save_model(folder: str | Path, model: Any, tokenizer: Any) -> None:
     """Write model and tokenizer as one folder that appears whole or not at all."""
     quiet()
     with atomic_folder(folder) as temporary:
-        model.save_pretrained(temporary, safe_serialization=True)
+        with write_errors(temporary):
+            model.save_pretrained(temporary, safe_serialization=True)
         tokenizer.save_pretrained(temporary)
+
+
+def check_context(model: Any, longest: int, what: str) -> None:
+    """UserError where `longest` tokens are more than the model has positions for."""
+    room = getattr(model.config, "max_position_embeddings", None)
+    if room is not None and longest > room:
+        raise UserError(
+            f"{what}: prompt and answer take up to {longest} tokens, the model has room for {room}; "
+            "set max_prompt_tokens or max_new_tokens lower"
+        )
 
 
 def stop_ids(model: Any, tokenizer: Any) -> list[int]:

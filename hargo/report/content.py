@@ -9,9 +9,10 @@ from hargo.report.compare import Gap, gap, level_baselines, mcnemar
 from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40, PAPER
 from hargo.report.provenance import provenance
 from hargo.report.results import Results, title
-from hargo.report.tables import METRICS, heterogeneity, metrics_of, over_seeds, shown
+from hargo.report.tables import METRICS, accuracy_where, heterogeneity, metrics_of, over_seeds, shown, spread, unseen
 
 ARXIV = "arXiv 2607.28301"
+PAPER_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
 
 def sections(results: Results, figures: set[str]) -> list[Section]:
@@ -125,14 +126,24 @@ def _caveats(results: Results) -> list[str]:
             "Data or protocol here are not the paper's: the figures are not comparable with its table, which is shown "
             "for orientation only."
         )
-    elif results.study.model.source != "hub":
-        notes.append("The model here is not the paper's Qwen2.5-0.5B-Instruct: levels differ for that reason alone.")
+    elif (results.study.model.source, results.study.model.path) != ("hub", PAPER_MODEL):
+        notes.append(f"The model here is not the paper's {PAPER_MODEL}: levels differ for that reason alone.")
+    notes += _budget(results)
     for method, models in results.models.items():
         for task in results.tasks:
             cut = max(model.metrics["tasks"][task]["truncated"] for model in models)
             if cut > 5:
                 notes.append(f"{title(method)}: {cut:.0f} % of the {task} answers hit the bound on new tokens.")
     return notes
+
+
+def _budget(results: Results) -> list[str]:
+    """Says where a study stops training early."""
+    study = results.study
+    bounds = {"SFT": study.sft.max_steps}
+    bounds |= {title(name): study.method(name).max_steps for name in study.methods}
+    told = [f"{name} at {steps} steps" for name, steps in bounds.items() if steps is not None]
+    return [f"Training is cut short by the study: {', '.join(told)}."] if told else []
 
 
 def _results(results: Results) -> list[Block]:
@@ -255,6 +266,30 @@ def _races(results: Results) -> list[Block]:
             "Data-race tasks pooled, positive class: race. Means over seeds.",
             strong=("HARGO",),
         ),
+        *_unseen(results),
+    ]
+
+
+def _unseen(results: Results) -> list[Block]:
+    """Race accuracy by what training has not seen of a row, where the source says so."""
+    kinds = [(task, kind) for task in results.tasks if tasks.load(task).positive for kind in unseen(results, task)]
+    if not kinds:
+        return []
+    rows = []
+    for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
+        cells = []
+        for task, kind in kinds:
+            found = [accuracy_where(model, results, task, kind) for model in models]
+            known = [value for value in found if value is not None]
+            cells.append(shown(spread(known), 1) if known else "–")
+        rows.append([title(name), *cells])
+    return [
+        Table(
+            ["Method", *(f"{tasks.load(task).title}, unseen {kind} %" for task, kind in kinds)],
+            rows,
+            "Accuracy on rows whose names and sizes, or whose whole family of kernels, training has not seen.",
+            strong=("HARGO",),
+        )
     ]
 
 

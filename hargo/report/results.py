@@ -85,7 +85,8 @@ class Results:
     def comparable(self) -> bool:
         """Whether data and protocol are the paper's, so that its numbers may stand beside these."""
         data = self.study.data
-        return data.source in ("hpcgpt", "hub") and data.protocol == "paper"
+        whole = data.train_limit is None and data.eval_limit is None and data.eval_fraction == 0.1
+        return data.source in ("hpcgpt", "hub") and data.protocol == "paper" and whole
 
 
 def read(study: Study, folder: Path) -> Results:
@@ -109,7 +110,7 @@ def read(study: Study, folder: Path) -> Results:
             training[method].append(read_jsonl(trained / "metrics.jsonl"))
             _note(runs, stage, trained)
             _note(runs, "evaluate", evaluated)
-    _note(runs, "pretrain", folder / "model" / "pretrain")
+    _note(runs, "pretrain", folder / "pretrain")
     audit = folder / "audit" / "audit.json"
     text = folder / "audit" / "audit.md"
     manifest = folder / "data" / "manifest.json"
@@ -211,7 +212,7 @@ def _baselines(study: Study, folder: Path, sft: list[Model]) -> dict[str, Model]
     return dict(sorted(found.items(), key=lambda item: _BASELINE_ORDER.get(item[0], 9)))
 
 
-_BASELINE_ORDER = {"majority": 0, "1-NN": 1, "TF-IDF + LR": 2}
+_BASELINE_ORDER = {"majority": 0, "all yes": 1, "1-NN": 2, "TF-IDF + LR": 3}
 
 
 def _baseline_name(slug: str) -> str:

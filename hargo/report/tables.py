@@ -130,6 +130,8 @@ def per_task(results: Results) -> list[Row]:
             for key in ("reward", "unread", "truncated", "tokens"):
                 row[key] = _mean(value[key] for value in values)
             row["characters"] = _mean(value["length"]["mean"] for value in values)
+            for kind in unseen(results, task):
+                row[f"accuracy_unseen_{kind}"] = _mean(accuracy_where(model, results, task, kind) for model in models)
             for key in values[0]["scores"]:
                 row[key] = _mean(value["scores"][key] for value in values)
             for key in values[0].get("confusion", {}):
@@ -138,6 +140,18 @@ def per_task(results: Results) -> list[Row]:
                 row[f"accuracy_at_{key}"] = _mean(value["sweep"]["accuracy"][key] for value in values)
             rows.append(row)
     return rows
+
+
+def unseen(results: Results, task: str) -> list[str]:
+    """What the evaluation rows of a task hold that training has not seen, as the source says: families, names, ..."""
+    return sorted({str(row.meta["held_out"]) for row in results.eval if row.task == task and "held_out" in row.meta})
+
+
+def accuracy_where(model: Model, results: Results, task: str, kind: str) -> float | None:
+    """Accuracy in percent on the rows of a task whose `held_out` is `kind`; None where the model answers none."""
+    rows = {row.id for row in results.eval if row.task == task and row.meta.get("held_out") == kind}
+    right = [p["correct"] for p in model.predictions if p["id"] in rows]
+    return 100 * fmean(right) if right else None
 
 
 def heterogeneity(results: Results) -> list[Row]:

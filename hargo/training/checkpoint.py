@@ -17,7 +17,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from hargo.io import atomic_folder, read_json, write_json, write_text
+from hargo.errors import UserError
+from hargo.io import atomic_folder, read_json, write_errors, write_json, write_text
 
 logger = logging.getLogger(__name__)
 MARKER = "COMPLETE"
@@ -53,7 +54,8 @@ def save(
     if torch.cuda.is_available():
         tensors["rng/cuda"] = torch.cuda.get_rng_state()
     with atomic_folder(folder / f"step-{step:07d}") as temporary:
-        save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "tensors.safetensors")
+        with write_errors(temporary):
+            save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "tensors.safetensors")
         write_json(temporary / "state.json", {"step": step, **state})
         write_text(temporary / MARKER, "")
     for old in complete(folder)[:-keep]:
@@ -63,7 +65,7 @@ def save(
 def remove(path: Path) -> None:
     """Delete a checkpoint, marker first, so that a half-deleted one never counts as complete."""
     (path / MARKER).unlink()
-    shutil.rmtree(path)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict | None:
@@ -71,13 +73,15 @@ def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Opt
 
     A checkpoint that cannot be read is set aside and the one before it is taken.
     """
-    for path in folder.glob(".step-*"):  # left by a run that died while writing
-        shutil.rmtree(path, ignore_errors=True)
-    for path in reversed(complete(folder)):
+    whole = complete(folder)
+    for path in (*folder.glob(".step-*"), *folder.glob("step-*")):
+        if path not in whole:  # left by a run that died while writing or deleting
+            shutil.rmtree(path, ignore_errors=True)
+    for path in reversed(whole):
         try:
             state = read_json(path / "state.json")
             tensors = load_file(path / "tensors.safetensors")
-        except (Exception, SafetensorError) as error:
+        except (UserError, SafetensorError) as error:
             logger.warning("checkpoint %s cannot be read (%s), taking the one before", path, error)
             path.rename(path.with_name(f"broken-{path.name}"))
             continue
@@ -99,7 +103,8 @@ def _restore(model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: 
         if kind == "optimizer":
             name, _, moment = rest.rpartition("/")
             parameter = parameters[name]
-            optimizer.state[parameter][moment] = value if moment == "step" else value.to(parameter.device)
+            # copied, since what safetensors gives lies in the file
+            optimizer.state[parameter][moment] = value.to(parameter.device, copy=True)
     torch.set_rng_state(tensors["rng/cpu"])
     if "rng/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["rng/cuda"])

@@ -14,7 +14,7 @@ from torch import Tensor
 from hargo import tasks
 from hargo.config.options import OptimOptions, PretrainOptions, RLOptions, SFTOptions
 from hargo.methods.base import Method, Signals
-from hargo.models.encode import Example
+from hargo.models.encode import Example, answer_text
 from hargo.rollout import Completion, Request, generate
 from hargo.training.log import quantiles
 from hargo.training.loop import Batch
@@ -94,6 +94,7 @@ class Rollouts:
             Group(example.prompt, [c.ids for c in group]) for example, group in zip(examples, completions, strict=True)
         ]
         batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+        batch.sampled_logp = [c.logp for group in completions for c in group]
         confidence = self._ask_reference(batch)
         signals = Signals(rewards, valid, confidence)
         shares = self.method.shares(signals)
@@ -122,7 +123,7 @@ class Rollouts:
     def _reward(self, examples: Sequence[Example], completions: list[list[Completion]]) -> tuple[Tensor, Tensor]:
         """Rewards [P, G] and which of them are usable [P, G]."""
         size = self.options.group_size
-        texts = self.tokenizer.batch_decode([c.ids for group in completions for c in group], skip_special_tokens=True)
+        texts = [answer_text(self.tokenizer, c.ids, c.ended) for group in completions for c in group]
         rewards = torch.full((len(examples), size), math.nan)
         for name in sorted({example.row.task for example in examples}):
             rows = [i for i, example in enumerate(examples) if example.row.task == name]

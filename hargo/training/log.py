@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from hargo.io import read_jsonl, write_jsonl
+from hargo.io import write_jsonl
 
 logger = logging.getLogger(__name__)
 
@@ -43,13 +43,11 @@ class StepLog:
         self.bar = _bar(title, resumed, total) if sys.stderr.isatty() else None
 
     def _whole_lines(self) -> list[dict[str, Any]]:
-        """Records so far; a last line cut short by a kill is dropped."""
+        """Records so far, without a last line cut short by a kill."""
         if not self.path.is_file():
             return []
-        text = self.path.read_text(encoding="utf-8")
-        if not text.endswith("\n"):
-            self.path.write_text(text[: text.rfind("\n") + 1], encoding="utf-8")
-        return read_jsonl(self.path)
+        *lines, _ = self.path.read_text(encoding="utf-8").split("\n")
+        return [json.loads(line) for line in lines]
 
     def write(self, record: dict[str, Any]) -> None:
         self.file.write(json.dumps(record) + "\n")
@@ -59,7 +57,8 @@ class StepLog:
             if isinstance(value, int | float) and key != "step":
                 self.board.add_scalar(key, value, step)
             elif key.startswith("dist/") and value:
-                self.board.add_scalars(key, dict(zip(("p10", "p50", "p90"), value[1::2][:3], strict=False)), step)
+                for name, place in (("p10", 1), ("p50", 3), ("p90", 5)):
+                    self.board.add_scalar(f"{key}/{name}", value[place], step)
         self._show(record)
 
     def sync(self) -> None:

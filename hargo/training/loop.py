@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import OptimOptions
+from hargo.errors import UserError
 from hargo.methods.base import Method, Tokens
 from hargo.training import checkpoint
 from hargo.training.log import StepLog
@@ -32,6 +33,7 @@ class Batch:
     passes: indices of the groups of each forward pass; packed: the row of each pass
     advantages, weights: [R], for methods that learn from rewards
     ref_logp: per pass, [responses of the pass, longest of them], log pi_ref at the sampling temperature
+    sampled_logp: per response, what the rollout gave its tokens, held against the first pass in the log
     metrics: the stage's figures for the log
     """
 
@@ -41,6 +43,7 @@ class Batch:
     advantages: Tensor | None = None
     weights: Tensor | None = None
     ref_logp: list[Tensor] | None = None
+    sampled_logp: list[list[float]] | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -128,6 +131,7 @@ def train_step(
     batch = stage.batch(step)
     sampled = batch.advantages is not None
     old: list[Tensor] = []
+    gap_to_rollout = 0.0
     record: dict[str, Any] = {}
     for inner in range(stage.inner_passes):
         optimizer.zero_grad(set_to_none=True)
@@ -139,6 +143,7 @@ def train_step(
             if inner == 0:
                 # on policy: the ratio is exactly 1, and later passes compare with these
                 old.append(scores.logp.detach())
+                gap_to_rollout = max(gap_to_rollout, _gap_to_rollout(batch, number, scores))
             part, found = stage.method.loss(_tokens(batch, number, scores, old[number]))
             part.backward()
             loss += float(part.detach())
@@ -151,14 +156,25 @@ def train_step(
                 ratio_max = max(ratio_max, math.exp(min(20.0, float(gap))))
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.max_grad_norm)
         if not torch.isfinite(norm):
-            raise FloatingPointError(f"gradient is not finite at step {step + 1}; the last checkpoint is intact")
+            raise UserError(f"the gradient is not finite at step {step + 1}; lower learning_rate or max_grad_norm")
         optimizer.step()
         averages = {key: value / batch.total_tokens for key, value in sums.items()}
         record = {"loss": loss, "grad_norm": float(norm), **averages}
         if "ratio" in averages:
             record["ratio_max"] = ratio_max
+    if sampled:
+        record["rollout_gap"] = gap_to_rollout
     record["tokens"] = sum(group.tokens for group in batch.groups)
     return {**record, **batch.metrics}
+
+
+def _gap_to_rollout(batch: Batch, number: int, scores: Scores) -> float:
+    """Largest difference between log-probabilities in sampling and in training; more than rounding is a fault."""
+    if batch.sampled_logp is None:
+        return 0.0
+    rows = batch.responses(number)
+    sampled = torch.tensor([value for row in rows for value in batch.sampled_logp[row]], device=scores.logp.device)
+    return float((scores.logp.detach()[scores.mask] - sampled).abs().max())
 
 
 def _tokens(batch: Batch, number: int, scores: Scores, old: Tensor) -> Tokens:

@@ -139,7 +139,7 @@ def score(
     """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more."""
     output = model(
         input_ids=packed.input_ids,
-        attention_mask=_for_attention(packed.mask, model),
+        attention_mask=_for_attention(packed, model),
         position_ids=packed.position_ids,
         use_cache=False,
         logits_to_keep=packed.scored,
@@ -160,7 +160,20 @@ def score(
     return Scores(_matrix(logp, packed), mask, _matrix(at_one, packed), _matrix(spread, packed))
 
 
-def _for_attention(mask: Tensor, model: Any) -> Tensor:
+def _for_attention(packed: Packed, model: Any) -> Tensor | dict[str, Tensor]:
+    """The mask as the model's layers take it, narrowed where layers see a sliding window of positions only."""
+    window = getattr(model.config, "sliding_window", None)
+    kinds = getattr(model.config, "layer_types", None)
+    full = _for_kernel(packed.mask, model)
+    if window is None or (kinds and "sliding_attention" not in kinds):
+        return full
+    position = packed.position_ids[0]
+    near = packed.mask & (position[:, None] - position[None, :] < window)
+    narrow = _for_kernel(near, model)
+    return {"full_attention": full, "sliding_attention": narrow} if kinds else narrow
+
+
+def _for_kernel(mask: Tensor, model: Any) -> Tensor:
     """SDPA takes the boolean mask; eager attention adds its mask to the scores."""
     if model.config._attn_implementation != "eager":
         return mask

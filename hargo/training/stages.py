@@ -16,13 +16,13 @@ from hargo.config import Study
 from hargo.config.options import OptimOptions, PolicyOptions
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
-from hargo.io import write_json
+from hargo.io import read_jsonl, write_json
 from hargo.methods import load as load_method
 from hargo.methods.sft import Method as SFT
 from hargo.models.encode import Example, encode
-from hargo.models.load import load_model, load_tokenizer, pick_device, save_model, stop_ids
+from hargo.models.load import check_context, load_model, load_tokenizer, pick_device, save_model, stop_ids
 from hargo.training import checkpoint, loop
-from hargo.training.experience import Demonstrations, Rollouts, drop_long
+from hargo.training.experience import Demonstrations, Rollouts, answer_limit, drop_long
 from hargo.training.pack import Group
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
     # the first token has nothing before it to be predicted from: it is the prompt
     texts = [[*example.prompt, *example.answer] for example in repeated(run.examples, options.repeat)]
     groups = [Group(text[:1], [text[1:]]) for text in texts]
-    run.train(Demonstrations(groups, options, SFT(), 0, run.device))
+    run.train(Demonstrations(groups, options, SFT(), 0, run.device), max(map(len, texts)))
 
 
 def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
@@ -53,7 +53,8 @@ def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints
     run = _Run(study, model, data, out, checkpoints, study.sft, seed, title=f"sft seed {seed}", settings={})
     examples = repeated(run.examples, study.sft.repeat)
     groups = [Group(example.prompt, [example.answer]) for example in examples]
-    run.train(Demonstrations(groups, study.sft, SFT(), seed, run.device))
+    longest = max(group.tokens for group in groups)
+    run.train(Demonstrations(groups, study.sft, SFT(), seed, run.device), longest)
 
 
 def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
@@ -65,7 +66,7 @@ def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Pa
     assert isinstance(options, PolicyOptions)
     title = f"{method} seed {seed}"
     run = _Run(study, model, data, out, checkpoints, options, seed, title, settings={"method": method})
-    reference = load_model(model, run.device, study.model.dtype).requires_grad_(False)
+    reference = load_model(model, run.device).requires_grad_(False)
     stage = Rollouts(
         run.model,
         reference,
@@ -76,7 +77,8 @@ def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Pa
         seed,
         stop_ids(run.model, run.tokenizer),
     )
-    run.train(stage)
+    limits = options.max_new_tokens
+    run.train(stage, max(len(e.prompt) + answer_limit(e.row.task, limits) for e in run.examples))
 
 
 def repeated(examples: list[Example], times: dict[str, int]) -> list[Example]:
@@ -104,7 +106,7 @@ class _Run:
         self.device = deterministic(study)
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
-        self.model = load_model(model, self.device, study.model.dtype)
+        self.model = load_model(model, self.device)
         self.examples = drop_long(encode(self.tokenizer, self._rows(data), study.model.system), options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
@@ -123,15 +125,19 @@ class _Run:
     def _rows(self, data: Path) -> list[Row]:
         return [row for row in load_rows(data / "train.jsonl") if row.task in self.study.tasks]
 
-    def train(self, stage: loop.Stage) -> None:
+    def train(self, stage: loop.Stage, longest: int) -> None:
+        """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
+        check_context(self.model, longest, self.title)
         if stage.steps() < 1:
             raise UserError(f"{self.title}: no steps to train; raise epochs or max_steps")
         loop.run(self.model, stage, self.options, self.folder, self.title)
         save_model(self.out / "model", self.model, self.tokenizer)
         shutil.copyfile(self.folder / "metrics.jsonl", self.out / ".metrics.jsonl")
         os.replace(self.out / ".metrics.jsonl", self.out / "metrics.jsonl")
-        record = provenance.record(self.study, **self.settings, device=str(self.device))
-        write_json(self.out / "run.json", {**record, "wall_seconds": round(time.time() - self.began, 2)})
+        record = provenance.record(self.study, **self.settings)
+        # a resumed run took longer than its last process: count the steps of all of them
+        steps = sum(step["seconds"] for step in read_jsonl(self.out / "metrics.jsonl"))
+        write_json(self.out / "run.json", {**record, "wall_seconds": round(max(time.time() - self.began, steps), 2)})
         for path in checkpoint.complete(self.folder):  # the finished weights are in model/
             checkpoint.remove(path)
         logger.info("%s: done, model in %s, steps in %s", self.title, self.out / "model", self.out / "metrics.jsonl")
