@@ -224,6 +224,30 @@ def test_embedded_json_cannot_end_its_element(text: str) -> None:
     assert json.loads(embedded) == [text]
 
 
+def test_a_page_without_rows_holds_no_row(study: Study, tree: Path, results: Results, tmp_path: Path) -> None:
+    build(study, tree, tmp_path, rows=False)
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in text and "predictions-data" not in text
+    assert not any(row.prompt in text for row in results.eval)
+    assert (tmp_path / "summary.csv").read_bytes() == (tree / "report" / "summary.csv").read_bytes()
+
+
+def test_rows_that_training_has_not_seen_have_their_own_accuracy(results: Results) -> None:
+    """Marking half of the race rows splits their accuracy into two that average to the whole."""
+    marked = {row.id for i, row in enumerate(row for row in results.eval if row.task == "race_c") if i % 2}
+    rows = [
+        replace(row, meta={"held_out": "family" if row.id in marked else "names"}) if row.task == "race_c" else row
+        for row in results.eval
+    ]
+    split = replace(results, eval=rows)
+    assert tables.unseen(split, "race_c") == ["family", "names"] and tables.unseen(split, "mlperf") == []
+    model = results.models["sft"][0]
+    parts = [tables.accuracy_where(model, split, "race_c", kind) for kind in ("family", "names")]
+    assert sum(parts) / 2 == pytest.approx(model.figures["accuracy_race_c"])
+    text = " ".join(block.caption for block in content._unseen(split) if isinstance(block, Table))
+    assert "whole family" in text and not content._unseen(results)
+
+
 def test_audit_text_is_shown_but_not_markup(html: str, out: Path) -> None:
     assert "<script>alert(2)" not in html and "&lt;script&gt;alert(2)" in html
     assert "12 evaluation rows have a twin" in (out / "report.md").read_text(encoding="utf-8")

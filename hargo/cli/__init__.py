@@ -272,6 +272,9 @@ def report(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Default: RESULTS/report.", metavar="DIR")] = None,
     show: Annotated[bool, typer.Option("--show", help="Only print the headline of a finished report.")] = False,
+    rows: Annotated[
+        bool, typer.Option("--rows/--no-rows", help="Put rows and answers into report.html, or keep them out of it.")
+    ] = True,
 ) -> None:
     """Tables, figures and the HTML report from the evaluations of a study."""
     study = read_study(config)
@@ -281,7 +284,7 @@ def report(
         with stage("report", study, out):
             from hargo.report.build import build
 
-            build(study, results, out)
+            build(study, results, out, rows)
     from hargo.report.build import print_headline
 
     print_headline(out)

@@ -15,22 +15,23 @@ from hargo.report.results import read
 logger = logging.getLogger(__name__)
 
 
-def build(study: Study, results: Path, out: Path) -> None:
+def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
     """Write summary.csv, per_task.csv, ablation.csv, heterogeneity.csv, figures/, report.md and report.html to `out`.
 
+    rows: whether report.html holds the evaluation rows and answers; without, it can be passed on where the data may not
     results: results/<study>/; a method or seed that is missing there is a UserError naming what to run
     """
     found = read(study, results)
-    for name, rows in (
+    for name, table in (
         ("summary", tables.summary(found)),
         ("per_task", tables.per_task(found)),
         ("ablation", tables.ablation(found)),
         ("heterogeneity", tables.heterogeneity(found)),
     ):
-        write_text(out / f"{name}.csv", tables.to_csv(rows))
+        write_text(out / f"{name}.csv", tables.to_csv(table))
     (out / "figures").mkdir(parents=True, exist_ok=True)
     drawn = figures.draw(found, out / "figures")
-    sections = content.sections(found, set(drawn))
+    sections = content.sections(found, set(drawn), rows)
     heading = f"HARGO study: {study.name}"
     write_text(out / "report.md", markdown.render(heading, sections))
     write_text(out / "report.html", page.render(heading, sections, drawn, found))

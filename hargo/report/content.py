@@ -15,8 +15,9 @@ ARXIV = "arXiv 2607.28301"
 PAPER_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
 
-def sections(results: Results, figures: set[str]) -> list[Section]:
-    """All sections; `figures` names the figures that could be drawn."""
+def sections(results: Results, figures: set[str], rows: bool = True) -> list[Section]:
+    """All sections; `figures` names the figures that could be drawn, `rows` asks for the browsable predictions."""
+    browser: list[Block] = [Browser("Every answer of every model, beside the SFT model's.")] if rows else []
     made = [
         Section("short", "In short", _short(results)),
         Section("results", "Results", _results(results)),
@@ -27,7 +28,7 @@ def sections(results: Results, figures: set[str]) -> list[Section]:
         Section("ablation", "Ablation", _ablation(results)),
         Section("heterogeneity", "How the tasks differ", _heterogeneity(results)),
         Section("leakage", "Leakage", _leakage(results)),
-        Section("predictions", "Predictions", [Browser("Every answer of every model, beside the SFT model's.")]),
+        Section("predictions", "Predictions", browser),
         Section("provenance", "Provenance", provenance(results)),
     ]
     kept = []

@@ -72,10 +72,10 @@ def render(heading: str, sections: list[Section], drawn: dict[str, str], results
             f'<section aria-labelledby="{section.anchor}">\n<h2 id="{section.anchor}">{escape(section.title)}</h2>'
         )
         body.append(f"{blocks}\n</section>")
-    scripts = (
-        f'<script type="application/json" id="predictions-data">{embed(predictions(results))}</script>\n'
-        f"<script>{script}</script>"
-    )
+    scripts = ""
+    if any(isinstance(block, Browser) for section in sections for block in section.blocks):
+        data = embed(predictions(results))
+        scripts = f'<script type="application/json" id="predictions-data">{data}</script>\n<script>{script}</script>'
     links = "\n".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>' for s in sections)
     return _PAGE.format(
         hash=digest,
