@@ -128,8 +128,6 @@ class _Run:
     def train(self, stage: loop.Stage, longest: int) -> None:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
         check_context(self.model, longest, self.title)
-        if stage.steps() < 1:
-            raise UserError(f"{self.title}: no steps to train; raise epochs or max_steps")
         loop.run(self.model, stage, self.options, self.folder, self.title)
         save_model(self.out / "model", self.model, self.tokenizer)
         shutil.copyfile(self.folder / "metrics.jsonl", self.out / ".metrics.jsonl")
