@@ -46,14 +46,14 @@ def test_small_set() -> None:
 
 def test_one_class_and_blank_prompts() -> None:
     one = baselines([ask(0, "a loop", "yes"), ask(1, "b loop", "yes")], [ask(2, "c", "no")], 0)
-    assert one == {"majority": ["yes"], "1-NN": ["yes"], "TF-IDF + LR": ["yes"]}
+    assert one == {"majority": ["yes"], "all yes": ["yes"], "1-NN": ["yes"], "TF-IDF + LR": ["yes"]}
     blank = baselines([ask(0, "", "no"), ask(1, " ", "no"), ask(2, "", "yes")], [ask(3, "", "no")], 0)
-    assert blank == {"majority": ["no"], "1-NN": ["no"], "TF-IDF + LR": ["no"]}
+    assert blank == {"majority": ["no"], "all yes": ["yes"], "1-NN": ["no"], "TF-IDF + LR": ["no"]}
 
 
 def test_no_label_in_training() -> None:
     answers = baselines([ask(0, "code", "' marker")], [ask(1, "code", "no")], 0)
-    assert answers == {"majority": ["' marker"], "1-NN": ["' marker"], "TF-IDF + LR": [None]}
+    assert answers == {"majority": ["' marker"], "all yes": ["yes"], "1-NN": ["' marker"], "TF-IDF + LR": [None]}
 
 
 def test_run_writes_predictions_and_metrics(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_run_writes_predictions_and_metrics(tmp_path: Path) -> None:
     linear = read_jsonl(tmp_path / "out" / "predictions-TF-IDF+LR.jsonl")
     assert [p["id"] for p in linear] == ["race_c/3"]
     metrics = read_json(tmp_path / "out" / "metrics.json")
-    assert list(metrics) == ["majority", "1-NN", "TF-IDF + LR"]
+    assert list(metrics) == ["majority", "all yes", "1-NN", "TF-IDF + LR"]
     assert (metrics["1-NN"]["accuracy"], metrics["1-NN"]["em"]) == (100.0, 100.0)
 
 
