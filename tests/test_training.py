@@ -135,6 +135,20 @@ def test_a_group_without_any_reward_warns_and_goes_on(start, monkeypatch, caplog
     assert record["grad_norm"] > 0
 
 
+@pytest.mark.parametrize("method", ["grpo", "dr_grpo", "hargo", "b1", "b2"])
+def test_what_is_rewarded_becomes_more_likely(start, monkeypatch, method):
+    """Reward the shorter word only: within a few steps the policy says it more often, whatever the question."""
+    task = tasks.load("race_c")
+    says_no = type(task)(
+        **{**task.__dict__, "reward": lambda outputs, references: [float(text == "no") for text in outputs]}
+    )
+    monkeypatch.setattr("hargo.tasks.race_c.TASK", says_no)
+    policy, stage, options = rollouts(start, method, prompts_per_step=8, temperature=1.0, learning_rate=3e-3)
+    optimizer = loop.make_optimizer(policy, options)
+    rewards = [loop.train_step(policy, stage, optimizer, options, step)["reward/mean"] for step in range(25)]
+    assert rewards[0] < 0.75 and sum(rewards[-5:]) / 5 > 0.9, rewards
+
+
 def test_equal_rewards_are_counted(start, monkeypatch):
     task = tasks.load("race_c")
     equal = type(task)(**{**task.__dict__, "reward": lambda outputs, references: [0.3] * 4 + [1.0, 0.0, 0.0, 0.0] * 3})
