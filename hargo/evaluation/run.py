@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -27,7 +26,6 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     from hargo.training.experience import answer_limit
     from hargo.training.stages import deterministic
 
-    began = time.time()
     device = deterministic(study)
     rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
     if not rows:
@@ -41,7 +39,7 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     ]
     check_context(policy, max(len(r.prompt) + r.limit for r in requests), "evaluation")
     stop = stop_ids(policy, tokenizer)
-    answers: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = [{} for _ in rows]
     chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
     order = sorted(range(len(rows)), key=lambda i: len(requests[i].prompt))
     for start in range(0, len(rows), chunk):
@@ -55,17 +53,13 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
         )
         for i, (completion,) in zip(part, completions, strict=True):
             text = answer_text(tokenizer, completion.ids, completion.ended)
-            answers.append(
-                {"index": i, "output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
-            )
+            answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
         logger.info("evaluated %d of %d rows", start + len(part), len(rows))
-    answers.sort(key=lambda answer: answer["index"])
     predictions = judge(rows, [a["output"] for a in answers], answers)
     out.mkdir(parents=True, exist_ok=True)
     write_jsonl(out / "predictions.jsonl", predictions)
     write_json(out / "metrics.json", summarise(predictions))
-    record = provenance.record(study, stage="evaluate", model=str(model))
-    write_json(out / "run.json", {**record, "wall_seconds": round(time.time() - began, 2)})
+    write_json(out / "run.json", provenance.record(study, stage="evaluate", model=str(model)))
     logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
 
 

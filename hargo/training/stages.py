@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +100,6 @@ class _Run:
         title: str,
         settings: dict[str, Any],
     ):
-        self.began = time.time()
         self.study, self.out, self.options, self.seed, self.title = study, out, options, seed, title
         self.device = deterministic(study)
         torch.manual_seed(seed)
@@ -135,7 +133,7 @@ class _Run:
         record = provenance.record(self.study, **self.settings)
         # a resumed run took longer than its last process: count the steps of all of them
         steps = sum(step["seconds"] for step in read_jsonl(self.out / "metrics.jsonl"))
-        write_json(self.out / "run.json", {**record, "wall_seconds": round(max(time.time() - self.began, steps), 2)})
+        write_json(self.out / "run.json", {**record, "wall_seconds": round(max(record["wall_seconds"], steps), 1)})
         for path in checkpoint.complete(self.folder):  # the finished weights are in model/
             checkpoint.remove(path)
         logger.info("%s: done, model in %s, steps in %s", self.title, self.out / "model", self.out / "metrics.jsonl")
