@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import random
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from hargo.data.embedded.names import TYPES, draw_names
@@ -74,7 +75,7 @@ def roles_of(sketch: Sketch) -> list[str]:
     return list(dict.fromkeys([*ROLE.findall(text), "N", "I"]))
 
 
-class Writer:
+class Writer(ABC):
     """What C and Fortran have in common. One writer writes one program."""
 
     def __init__(self, sketch: Sketch, rng: random.Random, evaluation: bool) -> None:
@@ -129,8 +130,9 @@ class Writer:
             flag for flag in flags if flag == "nowait"
         ]
 
+    @abstractmethod
     def inner(self, role: str) -> str:
-        raise NotImplementedError
+        """The clause that gives the variable of an inner loop a copy per thread, or nothing where it needs none."""
 
     def harmless(self, words: str, present: str) -> list[str]:
         """Clauses that change nothing about which accesses can meet."""
