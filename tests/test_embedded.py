@@ -124,3 +124,11 @@ def test_too_much_is_an_error_that_names_the_key(embedded: dict[str, int]) -> No
 def test_small_sizes_work() -> None:
     small = dict(kernels=2, eval_kernels=2, mlperf=3, eval_mlperf=1, plp=3, eval_plp=1, held_out_families=0)
     assert len(load(options(**small), TASKS)) == 2 * 4 + 4 + 4
+
+
+def test_questions_are_about_as_many_systems_as_asked_for() -> None:
+    rows = load(options(systems=6, mlperf=80, eval_mlperf=20), ["mlperf"])
+    known = {question for fact in mlperf.facts(systems=6) for question, _ in fact.known + fact.unseen}
+    assert {row.prompt for row in rows} <= known
+    with pytest.raises(UserError, match=r"data.embedded.mlperf"):
+        load(options(systems=6), ["mlperf"])

@@ -24,6 +24,7 @@ from hargo.data.embedded.kernels import (
 )
 from hargo.data.embedded.program import Sketch
 from hargo.data.records import Row
+from hargo.errors import UserError
 
 COMPILERS = {"c": ["gcc", "-Wall", "-Wno-unused-but-set-variable"], "fortran": ["gfortran", "-Wall"]}
 TOLD = re.compile(r"race|racy|\b(yes|no|safe|unsafe|bug|buggy|wrong|correct|conflict)\b", re.I)
@@ -51,6 +52,21 @@ def every_twin() -> list[tuple[str, str, bool]]:
 @pytest.mark.parametrize("language", ["c", "fortran"])
 def test_twenty_families_in_each_language(language: str) -> None:
     assert sum(language in family.languages for family in FAMILIES.values()) >= 20
+
+
+def test_only_named_families_are_drawn_from() -> None:
+    names = ["total", "maximum", "histogram", "nowait", "ordered", "critical"]
+    options = EmbeddedOptions(families=names, held_out_families=1, kernels=40, eval_kernels=16)
+    rows = load(DataOptions(embedded=options), ["race_c"])
+    assert {row.meta["family"] for row in rows} == set(names)
+    (unseen,) = held_out_families(options)
+    assert unseen not in {row.meta["family"] for row in rows if row.meta["split"] == "train"}
+
+
+def test_an_unknown_family_is_an_error_that_names_the_nearest() -> None:
+    options = EmbeddedOptions(families=["totals"])
+    with pytest.raises(UserError, match="unknown kernel family 'totals'; did you mean 'total'"):
+        load(DataOptions(embedded=options), ["race_c"])
 
 
 def test_answers_are_balanced_in_every_family_and_split(rows: list[Row]) -> None:

@@ -149,6 +149,21 @@ def test_what_is_rewarded_becomes_more_likely(start, monkeypatch, method):
     assert rewards[0] < 0.75 and sum(rewards[-5:]) / 5 > 0.9, rewards
 
 
+def test_rl_on_few_prompts_sees_the_same_ones_every_epoch(start, tmp_path, monkeypatch):
+    asked = []
+    sample = Rollouts._sample
+
+    def spy(self, examples, step):
+        asked.append([example.row.id for example in examples])
+        return sample(self, examples, step)
+
+    monkeypatch.setattr(Rollouts, "_sample", spy)
+    study = tiny.study(rl={"train_limit": 8, "epochs": 3})
+    stages.train(study, "grpo", 0, start / "sft" / "model", start / "data", tmp_path, tmp_path / "checkpoints")
+    epochs = [{*asked[i], *asked[i + 1]} for i in (0, 2, 4)]
+    assert len(asked) == 6 and len(epochs[0]) == 8 and epochs[0] == epochs[1] == epochs[2]
+
+
 def test_equal_rewards_are_counted(start, monkeypatch):
     task = tasks.load("race_c")
     equal = type(task)(**{**task.__dict__, "reward": lambda outputs, references: [0.3] * 4 + [1.0, 0.0, 0.0, 0.0] * 3})

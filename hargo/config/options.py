@@ -22,8 +22,10 @@ class EmbeddedOptions(Options):
     seed: int = Field(0, description="Seed of the generator.")
     kernels: PositiveInt = Field(1200, description="Training kernels per language, half of them racy.")
     eval_kernels: PositiveInt = Field(160, description="Evaluation kernels per language.")
+    families: list[str] = Field([], description="Kernel families to draw from; all of them where none is named.")
     held_out_families: int = Field(3, ge=0, description="Kernel families per language seen in evaluation only.")
     held_out_share: float = Field(0.25, ge=0, le=1, description="Share of evaluation kernels from those families.")
+    systems: PositiveInt | None = Field(None, description="Systems of the results table to ask about; all by default.")
     mlperf: PositiveInt = Field(800, description="Training questions on benchmark results.")
     eval_mlperf: PositiveInt = Field(120, description="Evaluation questions on benchmark results.")
     plp: PositiveInt = Field(400, description="Training questions on data sets and models.")
@@ -145,6 +147,9 @@ class RLOptions(OptimOptions):
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     epochs: PositiveInt = 1
     max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
+    train_limit: PositiveInt | None = Field(
+        None, description="Keep at most so many training rows (stratified by task), the same for every method and seed."
+    )
     prompts_per_step: PositiveInt = 4
     group_size: int = Field(4, ge=2, description="G, responses per prompt.")
     temperature: float = Field(0.6, gt=0, description="T, sampling temperature.")

@@ -13,6 +13,7 @@ import torch
 from hargo import provenance
 from hargo.config import Study
 from hargo.config.options import OptimOptions, PolicyOptions
+from hargo.data.protocols import limit
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json
@@ -32,6 +33,8 @@ def deterministic(study: Study) -> torch.device:
     torch.set_num_threads(study.compute.threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
+    # filling fresh memory is a debugging aid that costs a pass over every buffer
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return pick_device(study.compute.device)
 
 
@@ -64,7 +67,8 @@ def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Pa
         raise UserError(str(error)) from None
     assert isinstance(options, PolicyOptions)
     title = f"{method} seed {seed}"
-    run = _Run(study, model, data, out, checkpoints, options, seed, title, settings={"method": method})
+    settings = {"method": method}
+    run = _Run(study, model, data, out, checkpoints, options, seed, title, settings, options.train_limit)
     reference = load_model(model, run.device).requires_grad_(False)
     stage = Rollouts(
         run.model,
@@ -99,13 +103,15 @@ class _Run:
         seed: int,
         title: str,
         settings: dict[str, Any],
+        train_limit: int | None = None,
     ):
         self.study, self.out, self.options, self.seed, self.title = study, out, options, seed, title
         self.device = deterministic(study)
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
         self.model = load_model(model, self.device)
-        self.examples = drop_long(encode(self.tokenizer, self._rows(data), study.model.system), options)
+        rows = limit(self._rows(data), train_limit, study.data.split_seed, "rl")
+        self.examples = drop_long(encode(self.tokenizer, rows, study.model.system), options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
         self.settings = {

@@ -7,6 +7,7 @@ import re
 from itertools import cycle
 
 from hargo.config.options import EmbeddedOptions
+from hargo.config.study import unknown
 from hargo.data.embedded import dependence, scoping, sync  # noqa: F401 - importing them registers the families
 from hargo.data.embedded.c import CWriter
 from hargo.data.embedded.family import FAMILIES, Draw, Family
@@ -36,12 +37,20 @@ def masked(code: str) -> str:
     return re.sub(r"[A-Za-z_]\w*", lambda match: seen.setdefault(match[0], f"v{len(seen)}"), code)
 
 
+def chosen_families(options: EmbeddedOptions) -> list[Family]:
+    """The families the options name, in the order of the catalogue; all of them where none is named."""
+    for name in options.families:
+        if name not in FAMILIES:
+            raise UserError(f"data.embedded.families: {unknown('kernel family', name, FAMILIES)}")
+    return [family for family in FAMILIES.values() if not options.families or family.name in options.families]
+
+
 def held_out_families(options: EmbeddedOptions) -> list[str]:
     """Families for evaluation only: known to both languages, from different themes as long as that goes,
     and never the last of a theme, so that each has relatives in training."""
     rng = random.Random(f"{options.seed}/held out")
     themes: dict[str, list[str]] = {}
-    for family in FAMILIES.values():
+    for family in chosen_families(options):
         if len(family.languages) == len(LANGUAGES):
             themes.setdefault(family.theme, []).append(family.name)
     order = sorted(themes)
@@ -63,7 +72,7 @@ def kernel_rows(options: EmbeddedOptions, task: str) -> list[Row]:
     """Training rows, then evaluation rows, of `race_c` or `race_fortran`."""
     language = LANGUAGES[task]
     held_out = held_out_families(options)
-    known = [f for f in FAMILIES.values() if language in f.languages and f.name not in held_out]
+    known = [f for f in chosen_families(options) if language in f.languages and f.name not in held_out]
     unseen = [FAMILIES[name] for name in held_out]
     strange = round(options.eval_kernels * options.held_out_share / 2) * 2 if unseen else 0
     maker = _Maker(options, task, language)

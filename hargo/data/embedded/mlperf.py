@@ -7,6 +7,7 @@ make-up is widely documented. An empty field means not stated here. No measured 
 from __future__ import annotations
 
 import csv
+import random
 from functools import cache
 from importlib.resources import files
 
@@ -81,16 +82,22 @@ def _reverse(column: str, value: str, systems: list[str]) -> Fact:
     return Fact("systems", known, [(f"Name the systems with the {label} {value}.", answer)])
 
 
-def facts() -> list[Fact]:
-    """One value of one system, two values of one system, and the systems that share a value."""
+def facts(systems: int | None = None, seed: int = 0) -> list[Fact]:
+    """One value of one system, two values of one system, and the systems that share a value.
+
+    systems: how many systems, drawn with `seed`; all of the table if None.
+    """
+    rows = table()
+    if systems is not None and systems < len(rows):
+        rows = random.Random(f"{seed}/systems").sample(rows, systems)
     found = []
-    for row in table():
+    for row in rows:
         columns = [column for column in LABELS if column in row]
         found += [_single(row, column) for column in columns]
         found += [_pair(row, one, two) for one, two in PAIRS if one in row and two in row]
     for column in ("submitter", "processor", "accelerator", "suite"):
         groups: dict[str, list[str]] = {}
-        for row in table():
+        for row in rows:
             if column in row:
                 groups.setdefault(row[column], []).append(row["system"])
         found += [_reverse(column, v, systems) for v, systems in groups.items() if len(systems) <= _LONGEST_LIST]
@@ -98,4 +105,5 @@ def facts() -> list[Fact]:
 
 
 def mlperf_rows(options: EmbeddedOptions) -> list[Row]:
-    return question_rows("mlperf", facts(), options.seed, options.mlperf, options.eval_mlperf)
+    chosen = facts(options.systems, options.seed)
+    return question_rows("mlperf", chosen, options.seed, options.mlperf, options.eval_mlperf)
