@@ -45,11 +45,45 @@ def test_resolving_keeps_the_options_of_every_method(path: Path) -> None:
 
 def test_paper_study_runs_every_method_at_the_papers_settings() -> None:
     study = load_study(ROOT / "config" / "paper.yaml")
-    assert set(study.methods) == set(METHODS)
+    nine = {"hpc_gpt", "ppo", "dpo", "grpo", "dr_grpo", "simpo", "kto", "hargo"}  # and SFT
+    assert set(study.methods) == nine | {name for name, spec in METHODS.items() if spec.kind == "ablation"}
     assert len(study.seeds) == 5 and study.tasks == list(TASKS)
     hargo = study.method("hargo").model_dump()
     assert (hargo["alpha"], hargo["rho"], hargo["beta"], hargo["temperature"]) == (0.3, 0.9, 0.02, 0.6)
     assert (hargo["group_size"], hargo["learning_rate"], study.sft.learning_rate) == (4, 1e-6, 2e-5)
+
+
+def small(sections: dict[str, Any]) -> Study:
+    return study_from({"name": "small", "pretrain": {}, **sections}, "small")
+
+
+def test_options_shared_by_all_methods_do_not_reach_those_that_mean_something_else_by_them() -> None:
+    rl = {"beta": 0.02, "group_size": 8, "learning_rate": 1e-5}
+    study = small({"rl": rl, "methods": dict.fromkeys(METHODS)})
+    betas = {name: getattr(study.method(name), "beta", None) for name in METHODS}
+    assert (betas["grpo"], betas["dpo"], betas["kto"], betas["simpo"], betas["dapo"]) == (0.02, 0.1, 0.1, 2.0, 0.0)
+    assert study.method("dpo").group_size == 2 and study.method("rloo").group_size == 8
+    assert study.method("dpo").learning_rate == 1e-5 != study.method("hpc_gpt").learning_rate
+
+
+def test_a_name_of_ones_own_stands_for_another_method() -> None:
+    study = small({"methods": {"bold": {"method": "hargo", "alpha": 1.0}}})
+    assert study.method("bold").alpha == 1.0 and study.spec("bold").kind == "ablation"
+    assert study.spec("bold").module == METHODS["hargo"].module
+    with pytest.raises(UserError, match="unknown method 'hragi'; did you mean 'hargo'"):
+        small({"methods": {"bold": {"method": "hragi"}}})
+
+
+def test_a_sweep_makes_one_method_per_value() -> None:
+    sweep = {"hargo": {"alpha": [0, 0.3], "group_size": [8]}}
+    study = small({"methods": {"hargo": {"rho": 0.5}}, "sweep": sweep})
+    assert list(study.methods) == ["hargo", "hargo-alpha-0", "hargo-alpha-0.3", "hargo-group_size-8"]
+    assert study.method("hargo-alpha-0").alpha == 0 and study.method("hargo-alpha-0").rho == 0.5
+    assert study.method("hargo-group_size-8").group_size == 8 and study.method("hargo").group_size == 4
+    again = study_from(study.model_dump(mode="json"), "")
+    assert again.methods == study.methods
+    with pytest.raises(UserError, match=r"unknown key methods.hargo-alfa-1 'alfa'; did you mean 'alpha'"):
+        small({"sweep": {"hargo": {"alfa": [1]}}})
 
 
 def test_schema_file_is_up_to_date() -> None:

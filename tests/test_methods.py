@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import socket
 
 import pytest
 import torch
@@ -10,8 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hargo.config import METHODS
-from hargo.config.options import DrGRPOOptions, HargoOptions, PolicyOptions
-from hargo.methods import dr_grpo, grpo, hargo, load, sft
+from hargo.config.options import (
+    DrGRPOOptions,
+    HargoOptions,
+    KTOOptions,
+    PolicyOptions,
+    PreferenceOptions,
+    SimPOOptions,
+)
+from hargo.methods import dpo, dr_grpo, grpo, hargo, kto, load, ppo, sft, simpo
 from hargo.methods.base import (
     Signals,
     Tokens,
@@ -105,70 +114,216 @@ def test_reductions_golden():
     assert float(got) == pytest.approx(1.66667, abs=1e-5)
 
 
+POLICY = [name for name, spec in METHODS.items() if spec.data == "rollouts"]
+REWARDS = [[1.0, 0.0], [0.2, 0.9], [0.0, 0.3]]
+CONFIDENCE = [[-1.0, -2.0], [-0.5, -0.1], [-3.0, -1.0]]
+LENGTHS = [3, 1, 5, 2, 4, 4]
+
+
+def prepared(name, rewards=REWARDS, confidence=CONFIDENCE, lengths=LENGTHS, width=None, seed=0, **options):
+    """A method and a batch for it: three groups of two, with what the method asks for."""
+    spec = METHODS[name]
+    method = load(name, spec.options(**{**spec.preset, **options}))
+    part = tokens(lengths, groups=len(rewards), width=width, seed=seed)
+    part = dataclasses.replace(part, reference_point=0.7 if method.mismatched else 0.0)
+    if spec.data != "rollouts":
+        return method, part
+    given = signals(rewards, confidence)
+    if method.critic:
+        generator = torch.Generator().manual_seed(seed + 1)
+        values = torch.rand(len(lengths), max(lengths), generator=generator)
+        values = torch.nn.functional.pad(values, (0, part.mask.shape[1] - max(lengths)), value=5.0)
+        shape = (len(rewards), -1, part.mask.shape[1])
+        given = dataclasses.replace(given, values=values.view(shape), mask=part.mask.view(shape))
+    shares = method.shares(given)
+    part = dataclasses.replace(part, advantages=shares.advantages.flatten(0, 1), weights=shares.weights.flatten())
+    if method.critic:
+        part = dataclasses.replace(
+            part, values=values.clone().requires_grad_(), old_values=values, returns=shares.returns.flatten(0, 1)
+        )
+    return method, part
+
+
 @pytest.mark.parametrize("name", METHODS)
-def test_on_policy_value_and_gradient(name):
-    """First pass: the surrogate's value is minus the weighted advantage, the gradient is not zero."""
-    method = load(name, METHODS[name].options(**METHODS[name].preset, beta=0.0))
-    shares = method.shares(signals([[1.0, 0.0, 0.5, 0.2]], [[-1.0, -0.2, -0.6, -2.0]]))
-    part = tokens([3, 1, 2, 4], advantages=shares.advantages[0], weights=shares.weights[0])
-    loss, sums = method.loss(part)
+def test_every_loss_has_a_gradient_on_every_real_token_and_on_no_other(name):
+    method, part = prepared(name, width=7)
+    loss, figures = method.loss(part)
     loss.backward()
-    assert part.logp.grad[part.mask].abs().min() > 0
-    assert float(sums["ratio"]) == part.total_tokens
-    if name == "grpo":
-        assert float(loss.detach()) == pytest.approx(0.0, abs=1e-6)
+    assert torch.isfinite(loss) and part.logp.grad[part.mask].abs().min() > 0
+    assert (part.logp.grad[~part.mask] == 0).all()
+    if name in POLICY:
+        assert float(figures["ratio"]) == pytest.approx(1.0) and float(figures["clip_share"]) == 0
+
+
+@pytest.mark.parametrize("name", ["grpo", "dr_grpo", "rloo", "gspo"])
+def test_on_policy_the_value_is_zero_and_the_gradient_is_not(name):
+    method, part = prepared(name, beta=0.0)
+    loss, _ = method.loss(part)
+    loss.backward()
+    same_length = name != "dr_grpo"  # sums over tokens do not cancel where lengths differ
+    assert not same_length or float(loss.detach()) == pytest.approx(0.0, abs=1e-6)
+    assert part.logp.grad.abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_padding_and_splits_change_nothing(name):
-    """Loss and gradient of the whole batch = sums over any split into groups = with padding columns added."""
-    method = load(name, METHODS[name].options(**METHODS[name].preset))
-    shares = method.shares(signals([[1.0, 0.0], [0.2, 0.9], [0.0, 0.3]], [[-1.0, -2], [-0.5, -0.1], [-3, -1]]))
-    lengths = [3, 1, 5, 2, 4, 4]
-    flat = dict(advantages=shares.advantages.flatten(), weights=shares.weights.flatten())
-    whole = tokens(lengths, groups=3, **flat)
-    loss, _ = method.loss(whole)
+    """Loss, figures and gradient of the whole batch = sums over its groups = with padding columns added."""
+    method, whole = prepared(name)
+    loss, figures = method.loss(whole)
     loss.backward()
-
-    padded = tokens(lengths, groups=3, width=11, **flat)
+    _, padded = prepared(name, width=11)
     wide, _ = method.loss(padded)
     wide.backward()
-    assert float(wide.detach()) == pytest.approx(float(loss.detach()), rel=1e-6)
+    assert float(wide.detach()) == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-7)
     torch.testing.assert_close(padded.logp.grad[:, :5], whole.logp.grad)
     assert (padded.logp.grad[:, 5:] == 0).all()
 
     leaf = whole.logp.detach().clone().requires_grad_()
-    total = 0.0
+    total, added = 0.0, dict.fromkeys(figures, 0.0)
     for rows in ([0, 1], [2, 3, 4, 5]):
-        part = Tokens(
-            logp=leaf[rows],
-            mask=whole.mask[rows],
-            groups=3,
-            total_tokens=whole.total_tokens,
-            old_logp=whole.old_logp[rows],
-            ref_logp=whole.ref_logp[rows],
-            advantages=flat["advantages"][rows],
-            weights=flat["weights"][rows],
-        )
-        piece, _ = method.loss(part)
+        piece, found = method.loss(rows_of(whole, leaf, rows))
         piece.backward()
         total += float(piece.detach())
-    assert total == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-9)
+        added = {key: added[key] + float(value) for key, value in found.items()}
+    assert total == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-7)
+    assert added == pytest.approx({key: float(value) for key, value in figures.items()}, rel=1e-5, abs=1e-7)
     torch.testing.assert_close(leaf.grad, whole.logp.grad)
 
 
-@pytest.mark.parametrize("name", METHODS)
+def rows_of(whole, leaf, rows):
+    """Some responses of a batch, with `leaf` for its log-probabilities and the whole batch's denominators."""
+    parts = {
+        field.name: getattr(whole, field.name)[rows]
+        for field in dataclasses.fields(Tokens)
+        if isinstance(getattr(whole, field.name), torch.Tensor)
+    }
+    return dataclasses.replace(whole, **{**parts, "logp": leaf[rows]})
+
+
+def _half(rank, port, folder, name):
+    """One of two processes: its groups' loss and gradient, summed over both."""
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    method, whole = prepared(name)
+    leaf = whole.logp.detach().clone().requires_grad_()
+    loss, _ = method.loss(rows_of(whole, leaf, [0, 1] if rank else [2, 3, 4, 5]))
+    loss.backward()
+    both = [loss.detach(), leaf.grad]
+    for value in both:
+        torch.distributed.all_reduce(value)
+    if rank == 0:
+        torch.save(both, f"{folder}/{name}.pt")
+    torch.distributed.destroy_process_group()
+
+
+def _halves(rank, ports, folder):
+    for name, port in zip(METHODS, ports, strict=True):
+        _half(rank, port, folder, name)
+
+
+def test_two_processes_are_one(tmp_path):
+    """Each process has its groups and the denominators of all; the sum over processes is the whole batch's."""
+    ports = []
+    for _ in METHODS:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            ports.append(free.getsockname()[1])
+    torch.multiprocessing.spawn(_halves, (ports, str(tmp_path)), nprocs=2)
+    for name in METHODS:
+        method, whole = prepared(name)
+        loss, _ = method.loss(whole)
+        loss.backward()
+        together, gradient = torch.load(tmp_path / f"{name}.pt", weights_only=True)
+        assert float(together) == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-7), name
+        torch.testing.assert_close(gradient, whole.logp.grad)
+
+
+@pytest.mark.parametrize("name", [name for name in POLICY if name != "ppo"])
 def test_kl_is_minimised(name):
     """With no advantage the loss is beta KL: positive, and its gradient leads towards the reference."""
-    method = load(name, METHODS[name].options(**METHODS[name].preset, beta=0.5))
-    shares = method.shares(signals([[0.3, 0.3, 0.3, 0.3]]))
-    assert (shares.advantages == 0).all()
-    part = tokens([2, 3, 1, 2], advantages=shares.advantages[0], weights=shares.weights[0])
-    loss, sums = method.loss(part)
+    method, part = prepared(name, rewards=[[0.3, 0.3]] * 3, beta=0.5)
+    assert (part.advantages == 0).all()
+    loss, figures = method.loss(part)
     loss.backward()
-    assert float(loss.detach()) > 0 and float(sums["kl"]) > 0
+    assert float(loss.detach()) > 0 and float(figures["kl"]) > 0
     # the reference is below the policy everywhere, so descending must lower logp
     assert (part.logp.grad[part.mask] > 0).all()
+
+
+@pytest.mark.parametrize("name", ["dpo", "simpo", "kto"])
+def test_pairs_raise_the_chosen_answer_and_lower_the_other(name):
+    method, part = prepared(name)
+    loss, figures = method.loss(part)
+    loss.backward()
+    chosen, rejected = part.logp.grad[0::2], part.logp.grad[1::2]
+    assert (chosen[part.mask[0::2]] < 0).all() and (rejected[part.mask[1::2]] > 0).all()
+    assert 0 <= float(figures["pair_accuracy"]) <= 1
+
+
+def test_preference_losses_golden():
+    """DPO: equal models ln 2 and rewards 0, beta .1 margin 2 .598139; SimPO 1.313262; KTO .5 per example."""
+    logp = torch.tensor([[-1.0, -2.0], [-3.0, -4.0]])
+    equal = Tokens(logp, logp < 0, groups=1, total_tokens=4, ref_logp=logp)
+    loss, figures = dpo.Method(PreferenceOptions()).loss(equal)
+    assert float(loss) == pytest.approx(0.693147, abs=1e-6) and float(figures["pair_margin"]) == 0
+    ahead = dataclasses.replace(equal, ref_logp=logp - torch.tensor([[1.0, 1.0], [0.0, 0.0]]))
+    assert float(dpo.Method(PreferenceOptions()).loss(ahead)[0]) == pytest.approx(0.598139, abs=1e-6)
+    same = Tokens(torch.tensor([[-1.0, -1.0], [-1.0, 0.0]]), torch.tensor([[True, True], [True, False]]), 1, 3)
+    assert float(simpo.Method(SimPOOptions()).loss(same)[0]) == pytest.approx(1.313262, abs=1e-6)
+    assert float(kto.Method(KTOOptions()).loss(equal)[0]) == pytest.approx(0.5)
+
+
+def test_the_divergence_on_other_prompts_moves_the_reference_point_of_kto():
+    logp = torch.tensor([[-1.0], [-2.0]])
+    part = Tokens(logp, logp < 0, groups=1, total_tokens=2, ref_logp=logp, reference_point=5.0)
+    got, _ = kto.Method(KTOOptions()).loss(part)
+    z = 0.1 * 5.0
+    assert float(got) == pytest.approx((1 - 1 / (1 + math.exp(z)) + 1 - 1 / (1 + math.exp(-z))) / 2, rel=1e-6)
+    below = dataclasses.replace(part, reference_point=-5.0)
+    assert float(kto.Method(KTOOptions()).loss(below)[0]) == pytest.approx(0.5)
+
+
+def test_advantage_estimates_golden_and_blind_to_padding():
+    mask = torch.tensor([[True, True, True, False, False]])
+    values = torch.tensor([[0.5, 0.6, 0.7, 9.0, 9.0]])
+    got = ppo.gae(torch.tensor([1.0]), values, mask, gamma=1.0, lam=0.95)
+    assert got[0].tolist() == pytest.approx([0.46575, 0.385, 0.3, 0.0, 0.0])
+
+
+def test_whitening_looks_at_real_tokens_only_and_one_token_is_no_nan():
+    mask = torch.tensor([[True, True, False], [True, True, False]])
+    values = torch.tensor([[1.0, 2.0, 100.0], [3.0, 4.0, -100.0]])
+    got = ppo.whiten(values, mask)
+    assert float(got[mask].mean()) == pytest.approx(0.0, abs=1e-6)
+    assert float(got[mask].std(unbiased=False)) == pytest.approx(1.0, abs=1e-5)
+    assert (got[~mask] == 0).all()
+    assert (ppo.whiten(values[:1, :1], mask[:1, :1]) == 0).all()
+
+
+def test_ppo_learns_its_values():
+    method, part = prepared("ppo")
+    loss, _ = method.loss(part)
+    loss.backward()
+    error = (part.values.detach() - part.returns)[part.mask]
+    assert (torch.sign(part.values.grad[part.mask]) == torch.sign(error)).all()
+    assert (part.values.grad[~part.mask] == 0).all()
+
+
+def test_rloo_leaves_each_response_out_of_its_own_baseline():
+    rewards = torch.tensor([[1.0, 0.5, 0.0, 0.2]])
+    valid = torch.tensor([[True, True, True, False]])
+    got = load("rloo", PolicyOptions()).shares(signals(rewards, valid=valid)).advantages[0]
+    assert got.tolist() == pytest.approx([1.0 - 0.25, 0.5 - 0.5, 0.0 - 0.75, 0.0])
+
+
+@pytest.mark.parametrize("frozen", [0.1, 0.5, 0.9])
+@given(group=st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.7, 1.0]), min_size=2, max_size=6))
+@settings(deadline=None)
+def test_a_frozen_confidence_is_b1_in_its_weights_to_the_bit(frozen, group):
+    confidence = -torch.arange(len(group)).float().unsqueeze(0)
+    control = load("frozen_c", HargoOptions(frozen=frozen)).shares(signals([group], confidence))
+    b1 = load("b1", HargoOptions(weighting="d")).shares(signals([group], confidence))
+    assert torch.equal(control.weights, b1.weights)
+    torch.testing.assert_close(control.advantages, b1.advantages * (1 + 0.3 * frozen))
 
 
 @given(value=st.floats(-5, 5, width=32), size=st.integers(2, 8))
@@ -226,16 +381,6 @@ def test_alpha_zero_is_b1_to_the_bit(group, seed):
     assert torch.equal(zero.weights, b1.weights) and torch.equal(zero.advantages, b1.advantages)
 
 
-@given(group=rewards_of_a_group)
-@settings(deadline=None)
-def test_a_frozen_confidence_gives_the_weights_of_b1(group):
-    """Equal confidences scale all advantages of a group alike, which cannot move the weights."""
-    frozen = torch.full((1, len(group)), -1.5)
-    full = hargo.Method(HargoOptions(eps=0.0)).shares(signals([group], frozen))
-    b1 = hargo.Method(HargoOptions(weighting="d", eps=0.0)).shares(signals([group], frozen))
-    torch.testing.assert_close(full.weights, b1.weights, rtol=1e-5, atol=1e-6)
-
-
 def test_ablation_weights_by_hand():
     rewards, confidence = [[1.0, 0.0]], [[1.0, -1.0]]
     c = torch.sigmoid(torch.tensor([1.0, -1.0]))  # the baseline is the batch mean, 0
@@ -279,8 +424,8 @@ def test_old_log_probabilities_matter_on_a_second_pass():
     method = grpo.Method(PolicyOptions(beta=0.0))
     part = tokens([2, 2], advantages=[1.0, -1.0], weights=[0.5, 0.5])
     moved = Tokens(**{**part.__dict__, "logp": part.logp.detach() + 0.1})
-    _, sums = method.loss(moved)
-    assert float(sums["ratio"]) / 4 == pytest.approx(math.exp(0.1), rel=1e-5)
+    _, figures = method.loss(moved)
+    assert float(figures["ratio"]) == pytest.approx(math.exp(0.1), rel=1e-5)
 
 
 def test_uniform_weights_skip_what_is_left_out():

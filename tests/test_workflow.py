@@ -100,7 +100,7 @@ def test_the_paper_study_is_planned_quickly(tmp_path: Path) -> None:
     start = time.perf_counter()
     planned = jobs(tmp_path, study=ROOT / "config" / "paper.yaml")
     assert time.perf_counter() - start < 10
-    assert planned["train"] == 35 and planned["evaluate"] == 40 and planned["sft"] == 5
+    assert planned["train"] == 60 and planned["evaluate"] == 65 and planned["sft"] == planned["preferences"] == 5
     assert planned["prefetch_data"] == planned["prefetch_model"] == 1 and "pretrain" not in planned
 
 

@@ -213,6 +213,29 @@ def sft(config: Config, seed: Seed, model: Model, data: Data, out: Out, checkpoi
 
 
 @app.command()
+def preferences(config: Config, seed: Seed, model: Model, data: Data, out: Out) -> None:
+    """Pairs of answers of the SFT model, the better one first, for DPO, SimPO and KTO."""
+    study = read_study(config)
+    with stage(f"preferences, seed {seed}", study, out):
+        from hargo.training.pairs import preferences as run
+
+        run(study, seed, model, data, out)
+    follow = next((name for name in study.methods if study.spec(name).data == "pairs"), "dpo")
+    where = f"--model {model} --data {data} --pairs {out} --out DIR --checkpoints DIR"
+    say_next(f"hargo train {follow} --config {config} --seed {seed} {where}")
+
+
+@app.command()
+def methods(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/methods.md.")] = False,
+) -> None:
+    """List the methods: formula, paper and the data each needs."""
+    from hargo.cli.methods import listing, page
+
+    print(page() if markdown else listing())
+
+
+@app.command()
 def train(
     method: Annotated[str, typer.Argument(help="A method named in the study.", metavar="METHOD")],
     config: Config,
@@ -221,8 +244,11 @@ def train(
     data: Data,
     out: Out,
     checkpoints: Checkpoints,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Folder of `hargo preferences`, for methods that learn from pairs.")
+    ] = None,
 ) -> None:
-    """Train one method from rewards, starting at the SFT model."""
+    """Train one method, starting at the SFT model (HPC-GPT: at the base model)."""
     study = read_study(config)
     if method not in study.methods:
         from hargo.config.study import unknown
@@ -231,7 +257,7 @@ def train(
     with stage(f"{method}, seed {seed}", study, out, checkpoints):
         from hargo.training.stages import train as run
 
-        run(study, method, seed, model, data, out, checkpoints)
+        run(study, method, seed, model, data, out, checkpoints, pairs)
     say_next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data} --out DIR")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
 
 REPEAT = "Per task, how often each of its rows occurs in an epoch; once where not named."
 
@@ -104,7 +104,12 @@ class ModelOptions(Options):
 
 
 class OptimOptions(Options):
-    """Optimiser and schedule, shared by every stage that trains."""
+    """Optimiser and schedule, shared by every stage that trains.
+
+    own: keys that mean something else to a method, so that it does not take over the study's value for all
+    """
+
+    own: ClassVar[frozenset[str]] = frozenset()
 
     learning_rate: float = Field(2e-5, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = Field("linear", description="After the warm-up.")
@@ -165,6 +170,12 @@ class PolicyOptions(RLOptions):
 
     clip: float = Field(0.2, gt=0, lt=1, description="Clip range of the ratio.")
     eps: float = Field(1e-4, ge=0, description="Added to the standard deviation of a group's rewards.")
+    shuffle_rewards: bool = Field(
+        False, description="Control: permute the rewards within each group, so that nothing can be learned from them."
+    )
+    task_weights: dict[str, PositiveFloat] = Field(
+        default_factory=dict, description="Control: weights of the groups by task label, scaled to mean 1 in a batch."
+    )
 
 
 class DrGRPOOptions(PolicyOptions):
@@ -173,12 +184,72 @@ class DrGRPOOptions(PolicyOptions):
     length: PositiveInt = Field(64, description="L, the constant length that sums are divided by.")
 
 
+class GSPOOptions(PolicyOptions):
+    """GSPO: the ratio of a whole response, hence narrow clipping."""
+
+    clip: float = Field(3e-4, gt=0, lt=1, description="Clip range below 1.")
+    clip_high: float = Field(4e-4, gt=0, description="Clip range above 1.")
+
+
+class DAPOOptions(PolicyOptions):
+    """DAPO: wider clipping upwards, no KL, groups of equal rewards replaced."""
+
+    own: ClassVar[frozenset[str]] = frozenset({"beta"})
+    beta: float = Field(0.0, ge=0, description="Weight of the KL to the SFT model.")
+    clip_high: float = Field(0.28, gt=0, description="Clip range above 1.")
+    resample: int = Field(2, ge=0, description="How often a step samples more prompts to replace such groups.")
+
+
+class PPOOptions(PolicyOptions):
+    """PPO: a value head and generalised advantage estimates."""
+
+    gamma: float = Field(1.0, gt=0, le=1, description="Discount per token.")
+    lam: float = Field(0.95, ge=0, le=1, description="Lambda of the advantage estimates.")
+    value_clip: float = Field(0.2, gt=0, description="Clip range of a value's change.")
+    value_weight: float = Field(0.1, ge=0, description="Weight of the value loss.")
+
+
+class PreferenceOptions(RLOptions):
+    """DPO, and what the methods on pairs of answers share; prompts_per_step counts pairs."""
+
+    own: ClassVar[frozenset[str]] = frozenset({"beta", "group_size", "inner_passes", "temperature", "max_new_tokens"})
+    beta: float = Field(0.1, gt=0, description="Scale of the implicit reward.")
+    group_size: Literal[2] = Field(2, description="Answers per prompt; one pair.")
+    inner_passes: Literal[1] = Field(1, description="Optimiser steps on one batch of pairs.")
+    temperature: Literal[1] = Field(1, description="Of the log-probabilities; rl.temperature is that of sampling.")
+
+
+class SimPOOptions(PreferenceOptions):
+    """SimPO: mean log-probabilities, a margin, no reference."""
+
+    beta: float = Field(2.0, gt=0, description="Scale of the mean log-probability.")
+    gamma: float = Field(1.0, ge=0, description="Margin between chosen and rejected.")
+
+
+class KTOOptions(PreferenceOptions):
+    """KTO: weights of desirable and undesirable answers."""
+
+    desirable: float = Field(1.0, gt=0)
+    undesirable: float = Field(1.0, gt=0)
+
+
+class LoRAOptions(SFTOptions):
+    """HPC-GPT: supervised fine-tuning of low-rank adapters, from the base model."""
+
+    own: ClassVar[frozenset[str]] = frozenset({"learning_rate"})
+    learning_rate: float = Field(2e-4, gt=0)
+    rank: PositiveInt = Field(8, description="Rank of the adapters.")
+    lora_alpha: PositiveInt = Field(16, description="Scale of the adapters, divided by the rank.")
+    modules: list[str] = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
+
+
 class HargoOptions(PolicyOptions):
     """HARGO's weights over the responses of a group."""
 
     alpha: float = Field(0.3, ge=0, description="Confidence weight: the gain on an advantage is 1 + alpha c.")
     rho: float = Field(0.9, ge=0, lt=1, description="Decay of the running confidence baseline.")
     eps_w: float = Field(1e-6, gt=0, description="Below this sum of d a group gets equal weights.")
+    frozen: float | None = Field(None, gt=0, lt=1, description="Control: a constant in place of the confidence.")
     weighting: Literal["full", "d", "c", "d+c", "d*c"] = Field(
         "full", description="full: HARGO. d: B1. c: B2. d+c and d*c: forms the paper argues against."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from hargo.config import options as o
 
@@ -29,23 +29,50 @@ SOURCES: dict[str, str] = {
 
 
 class MethodSpec(NamedTuple):
-    """Where a method lives, which options it takes and how this name sets them."""
+    """Where a method lives, which options it takes and how this name sets them.
 
+    data: rollouts of the model in training, pairs of answers of the SFT model, or demonstrations
+    start: the model it begins with; kind: how the report treats it
+    """
+
+    title: str
     module: str
-    options: type[o.RLOptions]
+    options: type[o.RLOptions] | type[o.SFTOptions]
     preset: Mapping[str, Any] = MappingProxyType({})
-    ablation: bool = False
+    data: Literal["rollouts", "pairs", "demonstrations"] = "rollouts"
+    start: Literal["sft", "base"] = "sft"
+    kind: Literal["method", "ablation", "control"] = "method"
 
+
+_HARGO = ("hargo.methods.hargo", o.HargoOptions)
 
 #: method name -> module holding `Method`; several names may share one module with other presets
 METHODS: dict[str, MethodSpec] = {
-    "grpo": MethodSpec("hargo.methods.grpo", o.PolicyOptions),
-    "dr_grpo": MethodSpec("hargo.methods.dr_grpo", o.DrGRPOOptions),
-    "hargo": MethodSpec("hargo.methods.hargo", o.HargoOptions),
-    "b1": MethodSpec("hargo.methods.hargo", o.HargoOptions, {"weighting": "d"}, ablation=True),
-    "b2": MethodSpec("hargo.methods.hargo", o.HargoOptions, {"weighting": "c"}, ablation=True),
-    "d_plus_c": MethodSpec("hargo.methods.hargo", o.HargoOptions, {"weighting": "d+c"}, ablation=True),
-    "d_times_c": MethodSpec("hargo.methods.hargo", o.HargoOptions, {"weighting": "d*c"}, ablation=True),
+    "hpc_gpt": MethodSpec("HPC-GPT", "hargo.methods.hpc_gpt", o.LoRAOptions, data="demonstrations", start="base"),
+    "ppo": MethodSpec("PPO", "hargo.methods.ppo", o.PPOOptions),
+    "dpo": MethodSpec("DPO", "hargo.methods.dpo", o.PreferenceOptions, data="pairs"),
+    "grpo": MethodSpec("GRPO", "hargo.methods.grpo", o.PolicyOptions),
+    "dr_grpo": MethodSpec("Dr.GRPO", "hargo.methods.dr_grpo", o.DrGRPOOptions),
+    "simpo": MethodSpec("SimPO", "hargo.methods.simpo", o.SimPOOptions, data="pairs"),
+    "kto": MethodSpec("KTO", "hargo.methods.kto", o.KTOOptions, data="pairs"),
+    "hargo": MethodSpec("HARGO", *_HARGO),
+    "rloo": MethodSpec("RLOO", "hargo.methods.rloo", o.PolicyOptions),
+    "dapo": MethodSpec("DAPO", "hargo.methods.dapo", o.DAPOOptions),
+    "gspo": MethodSpec("GSPO", "hargo.methods.gspo", o.GSPOOptions),
+    "reinforce_pp": MethodSpec("REINFORCE++", "hargo.methods.reinforce_pp", o.PolicyOptions),
+    "b1": MethodSpec("B1: d only", *_HARGO, {"weighting": "d"}, kind="ablation"),
+    "b2": MethodSpec("B2: c only", *_HARGO, {"weighting": "c"}, kind="ablation"),
+    "d_plus_c": MethodSpec("d + αc", *_HARGO, {"weighting": "d+c"}, kind="ablation"),
+    "d_times_c": MethodSpec("d × c", *_HARGO, {"weighting": "d*c"}, kind="ablation"),
+    "shuffled": MethodSpec("control: rewards shuffled", *_HARGO, {"shuffle_rewards": True}, kind="control"),
+    "frozen_c": MethodSpec("control: c frozen", *_HARGO, {"frozen": 0.5}, kind="control"),
+    "oracle": MethodSpec(
+        "control: weights by task",
+        "hargo.methods.grpo",
+        o.PolicyOptions,
+        {"task_weights": {"race_c": 1.0, "race_fortran": 1.0, "mlperf": 2.0, "plp": 0.5}},
+        kind="control",
+    ),
 }
 
 

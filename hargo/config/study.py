@@ -21,7 +21,14 @@ class Study(o.Options):
     pretrain: o.PretrainOptions | None = Field(None, description="Only for a model from scratch.")
     sft: o.SFTOptions = o.SFTOptions()
     rl: o.RLOptions = o.RLOptions()
-    methods: dict[str, dict[str, Any]] = Field(default_factory=dict, description="Methods to train after SFT.")
+    methods: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Methods to train after SFT. A name of your own stands for the method that its key `method` says.",
+    )
+    sweep: dict[str, dict[str, list[Any]]] = Field(
+        default_factory=dict,
+        description="Per method, options and the values to try, one at a time: {hargo: {alpha: [0, 0.3, 1]}}.",
+    )
     evaluation: o.EvaluationOptions = o.EvaluationOptions()
     compute: o.ComputeOptions = o.ComputeOptions()
     prefetch: o.PrefetchOptions = o.PrefetchOptions()
@@ -50,6 +57,20 @@ class Study(o.Options):
             return {name: ({} if overrides is None else overrides) for name, overrides in value.items()}
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _sweep_is_methods(cls, value: Any) -> Any:
+        """Every value of a sweep becomes a method of its own, called `<method>-<option>-<value>`."""
+        if not (isinstance(value, dict) and isinstance(value.get("sweep"), dict)):
+            return value
+        methods = dict(value.get("methods") or {})
+        for method, axes in value["sweep"].items():
+            for option, settings in (axes if isinstance(axes, dict) else {}).items():
+                for setting in settings if isinstance(settings, list) else []:
+                    base = methods.get(method) or {}
+                    methods.setdefault(f"{method}-{option}-{setting}", {"method": method, **base, option: setting})
+        return {**value, "methods": methods}
+
     @model_validator(mode="after")
     def _check(self) -> Study:
         if self.data.source not in SOURCES:
@@ -61,7 +82,7 @@ class Study(o.Options):
             "evaluation.max_new_tokens": self.evaluation.max_new_tokens,
             "sft.repeat": self.sft.repeat,
             "pretrain.repeat": self.pretrain.repeat if self.pretrain else {},
-            **{f"methods.{name}.max_new_tokens": self.method(name).max_new_tokens for name in self.methods},
+            **{f"methods.{name}": self._by_task(name) for name in self.methods},
         }
         for key, names in per_task.items():
             for name in names:
@@ -69,14 +90,28 @@ class Study(o.Options):
                     raise ValueError(unknown(f"task in {key}", name, self.tasks))
         return self
 
-    def method(self, name: str) -> o.RLOptions:
-        """The resolved options of one method: the method's defaults, then `rl`, its preset, its overrides."""
-        if name not in METHODS:
-            raise ValueError(unknown("method", name, METHODS))
-        spec: MethodSpec = METHODS[name]
-        shared = {key: getattr(self.rl, key) for key in self.rl.model_fields_set}
+    def _by_task(self, name: str) -> dict[str, Any]:
+        """Options of a method that are set per task."""
+        options = self.method(name)
+        found = [getattr(options, key, {}) for key in ("max_new_tokens", "repeat")]
+        return {task: value for values in found for task, value in values.items()}
+
+    def spec(self, name: str) -> MethodSpec:
+        """What a method of this study is; one under a name of its own counts as an ablation of its method."""
+        base = self.methods.get(name, {}).get("method", name)
+        if base not in METHODS:
+            raise ValueError(unknown("method", base, METHODS))
+        spec = METHODS[base]
+        return spec if base == name else spec._replace(title=name, kind="ablation")
+
+    def method(self, name: str) -> o.RLOptions | o.SFTOptions:
+        """The resolved options of one method: its defaults, then `rl` (`sft` for demonstrations), preset, overrides."""
+        spec = self.spec(name)
+        section = self.sft if spec.data == "demonstrations" else self.rl
+        shared = {key: getattr(section, key) for key in section.model_fields_set - spec.options.own}
+        overrides = {key: value for key, value in self.methods.get(name, {}).items() if key != "method"}
         try:
-            return spec.options.model_validate({**shared, **spec.preset, **self.methods.get(name, {})})
+            return spec.options.model_validate({**shared, **spec.preset, **overrides})
         except ValidationError as error:
             problem = error.errors()[0]
             key = ".".join(str(part) for part in problem["loc"])

@@ -21,10 +21,9 @@ logger = logging.getLogger(__name__)
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     """Answer data/eval.jsonl with the model folder `model` and write the results to the folder `out`."""
     from hargo.models.encode import answer_text, encode
-    from hargo.models.load import check_context, load_model, load_tokenizer, stop_ids
+    from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
     from hargo.rollout import Request, generate
     from hargo.training.experience import answer_limit
-    from hargo.training.stages import deterministic
 
     device = deterministic(study)
     rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]

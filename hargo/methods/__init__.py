@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hargo.config.options import RLOptions
+from hargo.config.options import OptimOptions
 from hargo.config.registry import METHODS, resolve
 from hargo.methods.base import Method
 
 
-def load(name: str, options: RLOptions) -> Method:
+def load(name: str, options: OptimOptions) -> Method:
     """The method called `name` in the registry, with its resolved options."""
     return resolve(METHODS[name].module, "Method")(options)
 

@@ -2,10 +2,12 @@
 
 A method's module has a class `Method(options)` with
 
-* `shares(signals) -> Shares`: once per batch, without gradient: what each response is worth
-* `loss(tokens) -> (loss, sums)`: for any part of the batch that holds whole groups; losses of the parts add up
-  to the loss of the batch, because every denominator in `Tokens` belongs to the whole batch
+* `shares(signals) -> Shares`: once per batch of rollouts, without gradient: what each response is worth
+* `loss(tokens) -> (loss, figures)`: for any part of the batch that holds whole groups; losses and figures of the
+  parts add up to those of the batch, because every denominator in `Tokens` belongs to the whole batch
 * `state_dict()` / `load_state_dict(state)`: numbers carried from batch to batch, kept in checkpoints
+* `critic`: true if it wants value estimates; `reference`: false if it never looks at the SFT model;
+  `mismatched`: true if it wants the divergence on answers to other prompts
 
 Shapes: P prompts, G responses per prompt, R = responses in this part, T = longest response.
 """
@@ -26,20 +28,28 @@ class Signals:
     rewards: [P, G]
     valid: [P, G] bool; a response without a usable reward is left out of its group
     confidence: [P, G], mean over tokens of log pi_ref at temperature 1
+    values: [P, G, T], the critic's estimate before each token, for methods with a critic; 0 beyond the response
+    mask: [P, G, T] bool, which tokens are real; there with `values`
     """
 
     rewards: Tensor
     valid: Tensor
     confidence: Tensor
+    values: Tensor | None = None
+    mask: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class Shares:
-    """advantages, weights: [P, G] (weights of a group sum to 1); logged: further [P, G] values for the log."""
+    """advantages: [P, G], or [P, G, T] per token; weights: [P, G], those of a group sum to 1.
+
+    logged: further [P, G] values for the log; returns: [P, G, T], what a critic is to predict
+    """
 
     advantages: Tensor
     weights: Tensor
     logged: dict[str, Tensor] = field(default_factory=dict)
+    returns: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,9 @@ class Tokens:
 
     logp: [R, T] log pi of the tokens, with gradient; old_logp, ref_logp: [R, T] without
     mask: [R, T] bool, true on real tokens up to and including the first end-of-sequence token
-    advantages, weights: [R]
+    advantages: [R] or [R, T]; weights: [R]
+    values: [R, T] the critic's estimates, with gradient; old_values, returns: [R, T] without
+    reference_point: mean of log pi - log pi_ref over answers to other prompts, per answer
     groups, total_tokens: in the whole batch, the global denominators
     """
 
@@ -60,9 +72,17 @@ class Tokens:
     ref_logp: Tensor | None = None
     advantages: Tensor | None = None
     weights: Tensor | None = None
+    values: Tensor | None = None
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
+    reference_point: float = 0.0
 
 
 class Method(Protocol):
+    critic: bool
+    reference: bool
+    mismatched: bool
+
     def shares(self, signals: Signals) -> Shares: ...
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]: ...
@@ -73,7 +93,11 @@ class Method(Protocol):
 
 
 class Stateless:
-    """For methods that carry nothing from batch to batch."""
+    """For methods that carry nothing from batch to batch and want nothing out of the ordinary."""
+
+    critic = False
+    reference = True
+    mismatched = False
 
     def state_dict(self) -> dict[str, float | None]:
         return {}
@@ -81,6 +105,13 @@ class Stateless:
     def load_state_dict(self, state: dict[str, float | None]) -> None:
         if state:
             raise ValueError(f"this method has no state, the checkpoint holds {sorted(state)}")
+
+
+class Offline(Stateless):
+    """For methods that learn from answers collected beforehand and need no shares."""
+
+    def shares(self, signals: Signals) -> Shares:
+        raise AssertionError(f"{type(self).__module__} does not learn from rollouts")
 
 
 def group_advantages(rewards: Tensor, valid: Tensor, eps: float | None) -> Tensor:
@@ -126,8 +157,13 @@ def kl_k3(logp: Tensor, ref_logp: Tensor, bound: float = 10.0) -> Tensor:
     return torch.expm1(inner) + inner.exp() * (gap - inner) - gap
 
 
-def clipped_surrogate(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float) -> tuple[Tensor, Tensor]:
-    """PPO's clipped surrogate as a loss, per token, and the ratio: logp, old_logp [R, T], advantages [R].
+def clipped_surrogate(
+    logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: float, clip_high: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """PPO's clipped surrogate as a loss, per token, and the ratio.
+
+    logp, old_logp: [R, T]; advantages: [R] or [R, T]; the ratio is held in [1 - clip, 1 + clip_high], the upper
+    bound being that of `clip` where `clip_high` is None.
 
     >>> ratio = torch.tensor([[1.5], [1.5], [.5], [.5]])
     >>> loss, _ = clipped_surrogate(ratio.log(), torch.zeros(4, 1), torch.tensor([1., -1., 1., -1.]), .2)
@@ -135,11 +171,45 @@ def clipped_surrogate(logp: Tensor, old_logp: Tensor, advantages: Tensor, clip: 
     [-1.2, 1.5, -0.5, 0.8]
     """
     ratio = (logp - old_logp).clamp(-20.0, 20.0).exp()
-    value = advantages.unsqueeze(-1)
-    loss = -torch.minimum(ratio * value, ratio.clamp(1 - clip, 1 + clip) * value)
+    value = advantages if advantages.ndim == logp.ndim else advantages.unsqueeze(-1)
+    high = clip if clip_high is None else clip_high
+    loss = -torch.minimum(ratio * value, ratio.clamp(1 - clip, 1 + high) * value)
     return loss, ratio
 
 
-def token_sums(mask: Tensor, **values: Tensor) -> dict[str, Tensor]:
-    """Sums over real tokens, for averages over the whole batch later: name -> scalar."""
-    return {name: value.detach().masked_fill(~mask, 0.0).sum() for name, value in values.items()}
+def token_means(tokens: Tokens, **values: Tensor) -> dict[str, Tensor]:
+    """This part's share of the mean of [R, T] values over the real tokens of the whole batch: name -> scalar."""
+    return {
+        name: value.detach().masked_fill(~tokens.mask, 0.0).sum() / tokens.total_tokens
+        for name, value in values.items()
+    }
+
+
+def policy_terms(
+    tokens: Tokens, clip: float, beta: float, clip_high: float | None = None, *, surrogate: bool = True
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Surrogate + beta KL per token, 0 on padding: [R, T]; and the figures for the log.
+
+    surrogate: false leaves beta KL alone, for methods whose ratio is that of a whole response.
+    """
+    assert tokens.old_logp is not None and tokens.ref_logp is not None and tokens.advantages is not None
+    per_token, ratio = clipped_surrogate(tokens.logp, tokens.old_logp, tokens.advantages, clip, clip_high)
+    kl = kl_k3(tokens.logp, tokens.ref_logp)
+    outside = ((ratio < 1 - clip) | (ratio > 1 + (clip if clip_high is None else clip_high))).float()
+    return (beta * kl + (per_token if surrogate else 0.0)).masked_fill(~tokens.mask, 0.0), token_means(
+        tokens, kl=kl, clip_share=outside, ratio=ratio
+    )
+
+
+def sequence_sums(tokens: Tokens) -> tuple[Tensor, Tensor | None]:
+    """Log-probability of each whole response under the policy and under the SFT model: [R], [R] or None."""
+    real = tokens.logp.masked_fill(~tokens.mask, 0.0).sum(-1)
+    if tokens.ref_logp is None:
+        return real, None
+    return real, tokens.ref_logp.masked_fill(~tokens.mask, 0.0).sum(-1)
+
+
+def pair_figures(tokens: Tokens, chosen: Tensor, rejected: Tensor) -> dict[str, Tensor]:
+    """Share of pairs with the chosen response ahead, and by how much, in a method's implicit rewards [pairs]."""
+    margin = (chosen - rejected).detach()
+    return {"pair_accuracy": (margin > 0).float().sum() / tokens.groups, "pair_margin": margin.sum() / tokens.groups}

@@ -17,8 +17,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.config.options import DrGRPOOptions
-from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, uniform_weights
-from hargo.methods.grpo import policy_terms
+from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, policy_terms, uniform_weights
 
 
 class Method(Stateless):
@@ -29,6 +28,6 @@ class Method(Stateless):
         return Shares(group_advantages(signals.rewards, signals.valid, None), uniform_weights(signals.valid))
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        per_token, sums = policy_terms(tokens, self.options.clip, self.options.beta)
+        per_token, figures = policy_terms(tokens, self.options.clip, self.options.beta)
         assert tokens.weights is not None
-        return (tokens.weights * per_token.sum(-1)).sum() / (tokens.groups * self.options.length), sums
+        return (tokens.weights * per_token.sum(-1)).sum() / (tokens.groups * self.options.length), figures

@@ -24,17 +24,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.config.options import PolicyOptions
-from hargo.methods.base import (
-    Shares,
-    Signals,
-    Stateless,
-    Tokens,
-    clipped_surrogate,
-    group_advantages,
-    kl_k3,
-    token_sums,
-    uniform_weights,
-)
+from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, policy_terms, uniform_weights
 
 
 class Method(Stateless):
@@ -46,18 +36,7 @@ class Method(Stateless):
         return Shares(advantages, uniform_weights(signals.valid))
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        per_token, sums = policy_terms(tokens, self.options.clip, self.options.beta)
+        per_token, figures = policy_terms(tokens, self.options.clip, self.options.beta)
         lengths = tokens.mask.sum(-1).clamp(min=1)
         assert tokens.weights is not None
-        return (tokens.weights * per_token.sum(-1) / lengths).sum() / tokens.groups, sums
-
-
-def policy_terms(tokens: Tokens, clip: float, beta: float) -> tuple[Tensor, dict[str, Tensor]]:
-    """Surrogate + beta KL per token, 0 on padding: [R, T]; and the sums for the log."""
-    assert tokens.old_logp is not None and tokens.ref_logp is not None and tokens.advantages is not None
-    surrogate, ratio = clipped_surrogate(tokens.logp, tokens.old_logp, tokens.advantages, clip)
-    kl = kl_k3(tokens.logp, tokens.ref_logp)
-    outside = ((ratio - 1).abs() > clip).float()
-    return (surrogate + beta * kl).masked_fill(~tokens.mask, 0.0), token_sums(
-        tokens.mask, kl=kl, clip_share=outside, ratio=ratio
-    )
+        return (tokens.weights * per_token.sum(-1) / lengths).sum() / tokens.groups, figures

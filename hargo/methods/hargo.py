@@ -10,6 +10,8 @@
 
 Choices where the paper is silent: L starts as the first batch's mean; ablations weigh with plain A_i:
 `d` (B1) is alpha = 0; `c` (B2) is w = c / sum c; `d+c` and `d*c` are w in proportion to d + alpha c and d c.
+The common factor of a group's gains cancels in w and is left out of d, so that a constant c gives B1's weights
+to the last bit. `frozen` sets such a constant, a control.
 
 >>> import torch
 >>> from hargo.config.options import HargoOptions
@@ -40,10 +42,13 @@ class Method(grpo.Method):
         options = self.options
         confidence = self._confidence(signals)
         advantages = group_advantages(signals.rewards, signals.valid, options.eps)
+        size = advantages.abs()
         if options.weighting == "full":
-            advantages = advantages * (1 + options.alpha * confidence)
-        largest = advantages.abs().amax(-1, keepdim=True) + options.eps
-        d = advantages.abs() / largest.clamp(min=torch.finfo(largest.dtype).tiny)  # eps may be 0
+            gain = 1 + options.alpha * confidence
+            advantages = advantages * gain
+            size = size * (gain / gain.amax(-1, keepdim=True))
+        largest = size.amax(-1, keepdim=True) + options.eps
+        d = size / largest.clamp(min=torch.finfo(largest.dtype).tiny)  # eps may be 0
         score = {
             "full": d,
             "d": d,
@@ -56,6 +61,8 @@ class Method(grpo.Method):
 
     def _confidence(self, signals: Signals) -> Tensor:
         """Update the running baseline with the batch, then squash the distance to it: [P, G] in (0, 1)."""
+        if self.options.frozen is not None:
+            return torch.full_like(signals.confidence, self.options.frozen)
         kept = signals.confidence[signals.valid]
         if kept.numel():
             mean = float(kept.double().mean())

@@ -17,12 +17,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.methods.base import Shares, Signals, Stateless, Tokens
+from hargo.config.options import OptimOptions
+from hargo.methods.base import Offline, Tokens
 
 
-class Method(Stateless):
-    def shares(self, signals: Signals) -> Shares:
-        raise AssertionError("SFT has no rewards")
+class Method(Offline):
+    reference = False
+
+    def __init__(self, options: OptimOptions | None = None):
+        self.options = options
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         return -tokens.logp.masked_fill(~tokens.mask, 0.0).sum() / tokens.total_tokens, {}

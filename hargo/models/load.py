@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import atomic_folder, write_errors
 
@@ -27,6 +29,16 @@ def quiet() -> None:
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
+
+
+def deterministic(study: Study) -> torch.device:
+    """Fix the number of threads and ask for deterministic kernels; returns the device."""
+    torch.set_num_threads(study.compute.threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    # filling fresh memory is a debugging aid that costs a pass over every buffer
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+    return pick_device(study.compute.device)
 
 
 def require(folder: str | Path) -> None:

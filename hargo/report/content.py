@@ -6,6 +6,7 @@ from hargo import tasks
 from hargo.config import Study
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
 from hargo.report.compare import Gap, gap, level_baselines, mcnemar
+from hargo.report.controls import controls
 from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40, PAPER
 from hargo.report.provenance import provenance
 from hargo.report.results import Results, title
@@ -338,8 +339,10 @@ def _ablation(results: Results) -> list[Block]:
         return []
     methods = [m for m in results.models if m in ("grpo", "hargo") or m in results.ablations]
     metrics = [key for key in metrics_of(results) if key in METRICS]
-    caption = "Forms of HARGO's weights. B1 shares by advantage alone, B2 by confidence alone, HARGO by both."
-    return [_method_table(results, metrics, caption, methods)]
+    caption = (
+        "Forms of HARGO's weights: B1 by advantage alone, B2 by confidence alone, HARGO (B3) by both; controls last."
+    )
+    return [_method_table(results, metrics, caption, methods), *controls(results)]
 
 
 def _heterogeneity(results: Results) -> list[Block]:

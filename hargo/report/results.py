@@ -13,26 +13,12 @@ from hargo.errors import UserError
 from hargo.evaluation.metrics import Prediction, compare, summarise, win_rate
 from hargo.io import read_json, read_jsonl
 
-NAMES = {
-    "sft": "SFT",
-    "grpo": "GRPO",
-    "dr_grpo": "Dr.GRPO",
-    "hargo": "HARGO",
-    "b1": "B1: d only",
-    "b2": "B2: c only",
-    "d_plus_c": "d + αc",
-    "d_times_c": "d × c",
-    "ppo": "PPO",
-    "dpo": "DPO",
-    "kto": "KTO",
-    "simpo": "SimPO",
-    "hpc_gpt": "HPC-GPT",
-}
-
 
 def title(method: str) -> str:
-    """A method's name for people."""
-    return NAMES.get(method, method)
+    """A method's name for people; one that a study made up stands for itself."""
+    if method == "sft":
+        return "SFT"
+    return METHODS[method].title if method in METHODS else method
 
 
 @dataclass(frozen=True)
@@ -74,12 +60,18 @@ class Results:
 
     @property
     def main(self) -> list[str]:
-        """SFT and the methods that are not ablations."""
-        return [method for method in self.models if method == "sft" or not METHODS[method].ablation]
+        """SFT and the methods proper, without ablations and controls."""
+        return [method for method in self.models if method == "sft" or self.kind(method) == "method"]
 
     @property
     def ablations(self) -> list[str]:
-        return [method for method in self.models if method != "sft" and METHODS[method].ablation]
+        """Ablations, then controls."""
+        found = [method for method in self.models if method not in self.main]
+        return sorted(found, key=lambda method: self.kind(method) == "control")
+
+    def kind(self, method: str) -> str:
+        """`method`, `ablation` or `control`."""
+        return "method" if method == "sft" else self.study.spec(method).kind
 
     @property
     def comparable(self) -> bool:

@@ -10,7 +10,6 @@ from statistics import fmean, stdev
 from typing import Any
 
 from hargo import tasks
-from hargo.config import METHODS
 from hargo.report.paper import PAPER
 from hargo.report.results import Model, Results, title
 
@@ -71,10 +70,7 @@ def _all(results: Results) -> list[Model]:
 
 def summary(results: Results) -> list[Row]:
     """One row per method and baseline: each metric's mean, std, min and max over seeds, and the paper's value."""
-    rows = [
-        _method_row(results, method, models, "ablation" if method in results.ablations else "method")
-        for method, models in results.models.items()
-    ]
+    rows = [_method_row(results, method, models, results.kind(method)) for method, models in results.models.items()]
     rows += [_method_row(results, name, [model], "baseline") for name, model in results.baselines.items()]
     return rows
 
@@ -97,14 +93,16 @@ def _method_row(results: Results, method: str, models: Sequence[Model], kind: st
 def ablation(results: Results) -> list[Row]:
     """SFT, GRPO, HARGO and the forms of HARGO that the study trained, with the paper's values."""
     shown = [m for m in results.models if m in ("sft", "grpo", "hargo") or m in results.ablations]
-    return [_method_row(results, method, results.models[method], _role(method)) for method in shown]
+    return [_method_row(results, method, results.models[method], _role(results, method)) for method in shown]
 
 
-def _role(method: str) -> str:
+def _role(results: Results, method: str) -> str:
     if method == "sft":
         return "start"
-    preset = METHODS[method].preset.get("weighting")
-    return f"weighting {preset}" if preset else {"hargo": "weighting full"}.get(method, "reference")
+    if results.kind(method) == "control":
+        return "control"
+    weighting = getattr(results.study.method(method), "weighting", None)
+    return f"weighting {weighting}" if weighting else "reference"
 
 
 def per_task(results: Results) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Batches: documents for pre-training, demonstrations for SFT, rewarded rollouts for RL."""
+"""Batches: documents for pre-training, demonstrations for SFT, pairs of answers, rewarded rollouts for RL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hargo import tasks
-from hargo.config.options import OptimOptions, PretrainOptions, RLOptions, SFTOptions
+from hargo.config.options import OptimOptions, PolicyOptions, PretrainOptions, RLOptions, SFTOptions
 from hargo.methods.base import Method, Signals
 from hargo.models.encode import Example, answer_text
 from hargo.rollout import Completion, Request, generate
@@ -64,6 +64,43 @@ class Demonstrations:
         return Batch.of(groups, self.options.tokens_per_pass, self.device)
 
 
+class Preferences:
+    """Offline: pairs of answers of the SFT model, the better one first, and that model's view of them."""
+
+    temperature = 1.0
+    inner_passes = 1
+
+    def __init__(
+        self, policy: Any, reference: Any, pairs: Sequence[Group], options: RLOptions, method: Method, seed: int
+    ):
+        self.policy, self.reference, self.pairs = policy, reference, pairs
+        self.options, self.method = options, method
+        self.order = Order(len(pairs), options.prompts_per_step, seed, stage=1)
+
+    def steps(self) -> int:
+        return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
+
+    @torch.no_grad()
+    def batch(self, step: int) -> Batch:
+        groups = [self.pairs[i] for i in self.order.indices(step)]
+        batch = self._packed(groups)
+        if self.method.reference:
+            batch.ref_logp = [score(self.reference, packed).logp for packed in batch.packed]
+        if self.method.mismatched:
+            batch.reference_point = self._reference_point(groups)
+        return batch
+
+    def _packed(self, groups: list[Group]) -> Batch:
+        return Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+
+    def _reference_point(self, groups: list[Group]) -> float:
+        """Mean of log pi - log pi_ref over answers moved on to the next prompt of the batch."""
+        moved = [Group(one.prompt, other.responses) for one, other in zip(groups, groups[1:] + groups[:1], strict=True)]
+        packed = self._packed(moved).packed
+        gaps = [(score(self.policy, row).logp - score(self.reference, row).logp).sum() for row in packed]
+        return float(torch.stack(gaps).sum()) / sum(len(group.responses) for group in moved)
+
+
 class Rollouts:
     """On-policy RL: sample G answers per prompt, reward them, ask the frozen SFT model, let the method weigh them."""
 
@@ -73,7 +110,7 @@ class Rollouts:
         reference: Any,
         tokenizer: Any,
         examples: Sequence[Example],
-        options: RLOptions,
+        options: PolicyOptions,
         method: Method,
         seed: int,
         stop: Sequence[int],
@@ -87,20 +124,79 @@ class Rollouts:
         return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
 
     def batch(self, step: int) -> Batch:
-        examples = [self.examples[i] for i in self.order.indices(step)]
-        completions = self._sample(examples, step)
-        rewards, valid = self._reward(examples, completions)
+        examples, completions, rewards, valid = self._informative(step)
         groups = [
             Group(example.prompt, [c.ids for c in group]) for example, group in zip(examples, completions, strict=True)
         ]
         batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
         batch.sampled_logp = [c.logp for group in completions for c in group]
         confidence = self._ask_reference(batch)
+        values, mask = self._ask_critic(batch)
+        learned = self._shuffled(rewards, valid, step) if self.options.shuffle_rewards else rewards
+        shares = self.method.shares(Signals(learned, valid, confidence, values, mask))
+        weights = shares.weights * self._task_weights(examples)
+        batch.advantages, batch.weights = shares.advantages.flatten(0, 1), weights.flatten()
+        if values is not None and shares.returns is not None:
+            batch.old_values, batch.returns = values.flatten(0, 1), shares.returns.flatten(0, 1)
         signals = Signals(rewards, valid, confidence)
-        shares = self.method.shares(signals)
-        batch.advantages, batch.weights = shares.advantages.flatten(), shares.weights.flatten()
-        batch.metrics = _figures(examples, completions, signals, shares.advantages, shares.weights, shares.logged)
+        advantages = shares.advantages
+        if mask is not None and advantages.ndim == 3:  # per token: the log shows their mean over a response
+            advantages = advantages.sum(-1) / mask.sum(-1).clamp(min=1)
+        batch.metrics = _figures(examples, completions, signals, advantages, weights, shares.logged)
         return batch
+
+    def _informative(self, step: int) -> tuple[list[Example], list[list[Completion]], Tensor, Tensor]:
+        """The step's prompts, answers and rewards; with `resample`, others for groups of equal rewards.
+
+        What is drawn in their place depends on the step alone. Where nothing else is found they stay.
+        """
+        examples = [self.examples[i] for i in self.order.indices(step)]
+        completions = self._sample(examples, step)
+        rewards, valid = self._reward(examples, completions)
+        for turn in range(getattr(self.options, "resample", 0)):
+            dull = (_spread(rewards, valid) <= 0).nonzero().flatten().tolist()
+            if not dull:
+                break
+            draw = Order(len(self.examples), len(dull), self.seed, stage=2 + turn)
+            others = [self.examples[i] for i in draw.indices(step)]
+            answers = self._sample(others, step)
+            found, usable = self._reward(others, answers)
+            good = (_spread(found, usable) > 0).nonzero().flatten().tolist()
+            for place, new in zip(dull, good, strict=False):
+                examples[place], completions[place] = others[new], answers[new]
+                rewards[place], valid[place] = found[new], usable[new]
+        return examples, completions, rewards, valid
+
+    def _shuffled(self, rewards: Tensor, valid: Tensor, step: int) -> Tensor:
+        """The rewards permuted among the usable responses of each group."""
+        rng = np.random.default_rng([self.seed % 2**32, 9, step])
+        mixed = rewards.clone()
+        for row, usable in zip(mixed, valid, strict=True):
+            places = usable.nonzero().flatten()
+            row[places] = row[places[torch.from_numpy(rng.permutation(len(places))).to(places.device)]]
+        return mixed
+
+    def _task_weights(self, examples: Sequence[Example]) -> Tensor:
+        """Weight of each group by its task, of mean 1 over the batch: [P, 1]."""
+        chosen = [self.options.task_weights.get(example.row.task, 1.0) for example in examples]
+        weights = torch.tensor(chosen, device=self.policy.device).unsqueeze(-1)
+        return weights / weights.mean()
+
+    @torch.no_grad()
+    def _ask_critic(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
+        """The critic's values and the mask [P, G, T], for methods that have one."""
+        if not self.method.critic:
+            return None, None
+        width = max(len(response) for group in batch.groups for response in group.responses)
+        total = sum(len(group.responses) for group in batch.groups)
+        values = torch.zeros(total, width, device=self.policy.device)
+        mask = torch.zeros(total, width, dtype=torch.bool, device=self.policy.device)
+        for number, packed in enumerate(batch.packed):
+            scores = score(self.policy, packed, self.temperature, values=True)
+            rows = torch.tensor(batch.responses(number), device=values.device)
+            values[rows, : packed.width], mask[rows, : packed.width] = scores.values, scores.mask
+        shape = (len(batch.groups), -1, width)
+        return values.view(shape), mask.view(shape)
 
     def _sample(self, examples: Sequence[Example], step: int) -> list[list[Completion]]:
         requests = [
@@ -176,6 +272,11 @@ def _steps(planned: int, bound: int | None) -> int:
     return planned if bound is None else min(planned, bound)
 
 
+def _spread(rewards: Tensor, valid: Tensor) -> Tensor:
+    """Largest minus smallest usable reward of each group, -inf where there is none: [P]."""
+    return rewards.masked_fill(~valid, -torch.inf).amax(-1) - rewards.masked_fill(~valid, torch.inf).amin(-1)
+
+
 def _figures(
     examples: Sequence[Example],
     completions: list[list[Completion]],
@@ -187,11 +288,10 @@ def _figures(
     """One step's figures: rewards and lengths per task, and how A, c and w are distributed."""
     rewards, valid = signals.rewards, signals.valid
     lengths = torch.tensor([[float(len(c.ids)) for c in group] for group in completions])
-    spread = rewards.masked_fill(~valid, -torch.inf).amax(-1) - rewards.masked_fill(~valid, torch.inf).amin(-1)
     figures: dict[str, Any] = {
         "reward/mean": float(rewards[valid].mean()) if valid.any() else 0.0,
         "reward/std": float(rewards[valid].std()) if valid.sum() > 1 else 0.0,
-        "zero_std": float((spread <= 0).float().mean()),
+        "zero_std": float((_spread(rewards, valid) <= 0).float().mean()),
         "left_out": int((~valid).sum()),
         "truncated": sum(not c.ended for group in completions for c in group) / lengths.numel(),
         "length/mean": float(lengths.mean()),

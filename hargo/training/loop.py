@@ -31,7 +31,9 @@ class Batch:
     """What one optimiser step learns from: R responses in the order of their groups.
 
     passes: indices of the groups of each forward pass; packed: the row of each pass
-    advantages, weights: [R], for methods that learn from rewards
+    advantages: [R] or [R, T], weights: [R], for methods that learn from rewards
+    old_values, returns: [R, T], for methods with a critic
+    reference_point: see `Tokens`
     ref_logp: per pass, [responses of the pass, longest of them], log pi_ref at the sampling temperature
     sampled_logp: per response, what the rollout gave its tokens, held against the first pass in the log
     metrics: the stage's figures for the log
@@ -42,6 +44,9 @@ class Batch:
     packed: list[Packed]
     advantages: Tensor | None = None
     weights: Tensor | None = None
+    old_values: Tensor | None = None
+    returns: Tensor | None = None
+    reference_point: float = 0.0
     ref_logp: list[Tensor] | None = None
     sampled_logp: list[list[float]] | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
@@ -87,12 +92,14 @@ def learning_rate(options: OptimOptions, step: int, total: int) -> float:
 
 def make_optimizer(model: torch.nn.Module, options: OptimOptions) -> torch.optim.Optimizer:
     """AdamW; weight decay on matrices only, as is usual."""
-    matrices = [p for p in model.parameters() if p.ndim >= 2]
-    vectors = [p for p in model.parameters() if p.ndim < 2]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.ndim >= 2]
+    vectors = [p for p in trained if p.ndim < 2]
     groups = [
         {"params": matrices, "weight_decay": options.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
+    groups = [group for group in groups if group["params"]]
     return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2), fused=True)
 
 
@@ -136,10 +143,10 @@ def train_step(
     for inner in range(stage.inner_passes):
         optimizer.zero_grad(set_to_none=True)
         loss = 0.0
-        sums: dict[str, float] = {}
+        figures: dict[str, float] = {}
         ratio_max = 0.0
         for number, packed in enumerate(batch.packed):
-            scores = score(model, packed, stage.temperature, entropy=sampled)
+            scores = score(model, packed, stage.temperature, entropy=sampled, values=stage.method.critic)
             if inner == 0:
                 # on policy: the ratio is exactly 1, and later passes compare with these
                 old.append(scores.logp.detach())
@@ -148,9 +155,9 @@ def train_step(
             part.backward()
             loss += float(part.detach())
             if sampled:
-                found["entropy"] = scores.entropy.sum()
+                found["entropy"] = scores.entropy.sum() / batch.total_tokens
             for key, value in found.items():
-                sums[key] = sums.get(key, 0.0) + float(value)
+                figures[key] = figures.get(key, 0.0) + float(value)
             if "ratio" in found:
                 gap = (scores.logp.detach() - old[number]).abs().max()
                 ratio_max = max(ratio_max, math.exp(min(20.0, float(gap))))
@@ -158,9 +165,8 @@ def train_step(
         if not torch.isfinite(norm):
             raise UserError(f"the gradient is not finite at step {step + 1}; lower learning_rate or max_grad_norm")
         optimizer.step()
-        averages = {key: value / batch.total_tokens for key, value in sums.items()}
-        record = {"loss": loss, "grad_norm": float(norm), **averages}
-        if "ratio" in averages:
+        record = {"loss": loss, "grad_norm": float(norm), **figures}
+        if "ratio" in figures:
             record["ratio_max"] = ratio_max
     if sampled:
         record["rollout_gap"] = gap_to_rollout
@@ -180,6 +186,10 @@ def _gap_to_rollout(batch: Batch, number: int, scores: Scores) -> float:
 def _tokens(batch: Batch, number: int, scores: Scores, old: Tensor) -> Tokens:
     """The part of the batch that pass `number` scored, with the denominators of the whole batch."""
     rows = batch.responses(number)
+
+    def part(values: Tensor | None) -> Tensor | None:
+        return None if values is None else values[rows] if values.ndim == 1 else values[rows, : scores.mask.shape[-1]]
+
     return Tokens(
         logp=scores.logp,
         mask=scores.mask,
@@ -187,6 +197,10 @@ def _tokens(batch: Batch, number: int, scores: Scores, old: Tensor) -> Tokens:
         total_tokens=batch.total_tokens,
         old_logp=old,
         ref_logp=None if batch.ref_logp is None else batch.ref_logp[number],
-        advantages=None if batch.advantages is None else batch.advantages[rows],
-        weights=None if batch.weights is None else batch.weights[rows],
+        advantages=part(batch.advantages),
+        weights=part(batch.weights),
+        values=scores.values,
+        old_values=part(batch.old_values),
+        returns=part(batch.returns),
+        reference_point=batch.reference_point,
     )

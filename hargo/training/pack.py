@@ -125,18 +125,31 @@ class Scores:
     logp: log-probability of each response token at the temperature asked for, with gradient if enabled
     plain: the same at temperature 1, without gradient
     entropy: of the next-token distribution at that temperature, in nats, without gradient
+    values: of the model's `value_head` on the state that predicts the token, with gradient if enabled
     """
 
     logp: Tensor
     mask: Tensor
     plain: Tensor
     entropy: Tensor
+    values: Tensor
 
 
 def score(
-    model: Any, packed: Packed, temperature: float = 1.0, *, plain: bool = False, entropy: bool = False
+    model: Any,
+    packed: Packed,
+    temperature: float = 1.0,
+    *,
+    plain: bool = False,
+    entropy: bool = False,
+    values: bool = False,
 ) -> Scores:
     """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more."""
+    states: list[Tensor] = []
+    hook = None
+    if values:  # what the output layer reads are the states at the scored positions
+        head = model.get_output_embeddings()
+        hook = head.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
     output = model(
         input_ids=packed.input_ids,
         attention_mask=_for_attention(packed, model),
@@ -144,6 +157,8 @@ def score(
         use_cache=False,
         logits_to_keep=packed.scored,
     )
+    if hook is not None:
+        hook.remove()
     logits = output.logits[0]
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
@@ -157,7 +172,9 @@ def score(
             log_softmax = scaled.log_softmax(-1)
             spread = -(log_softmax.exp() * log_softmax).sum(-1)
     mask = _matrix(torch.ones_like(logp), packed).bool()
-    return Scores(_matrix(logp, packed), mask, _matrix(at_one, packed), _matrix(spread, packed))
+    worth = model.value_head(states[0])[0, :, 0] if values else torch.zeros_like(at_one)
+    plain_, spread_, values_ = (_matrix(x, packed) for x in (at_one, spread, worth))
+    return Scores(_matrix(logp, packed), mask, plain_, spread_, values_)
 
 
 def _for_attention(packed: Packed, model: Any) -> Tensor | dict[str, Tensor]:

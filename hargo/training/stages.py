@@ -12,30 +12,22 @@ import torch
 
 from hargo import provenance
 from hargo.config import Study
-from hargo.config.options import OptimOptions, PolicyOptions
+from hargo.config.options import LoRAOptions, OptimOptions, PolicyOptions, RLOptions
+from hargo.config.registry import resolve
 from hargo.data.protocols import limit
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json
-from hargo.methods import load as load_method
 from hargo.methods.sft import Method as SFT
+from hargo.models.adapt import add_adapters, add_critic, plain
 from hargo.models.encode import Example, encode
-from hargo.models.load import check_context, load_model, load_tokenizer, pick_device, save_model, stop_ids
+from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, save_model, stop_ids
 from hargo.training import checkpoint, loop
-from hargo.training.experience import Demonstrations, Rollouts, answer_limit, drop_long
+from hargo.training.experience import Demonstrations, Preferences, Rollouts, answer_limit, drop_long
 from hargo.training.pack import Group
+from hargo.training.pairs import load_pairs
 
 logger = logging.getLogger(__name__)
-
-
-def deterministic(study: Study) -> torch.device:
-    """Fix the number of threads and ask for deterministic kernels; returns the device."""
-    torch.set_num_threads(study.compute.threads)
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
-    # filling fresh memory is a debugging aid that costs a pass over every buffer
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return pick_device(study.compute.device)
 
 
 def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
@@ -59,29 +51,50 @@ def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints
     run.train(Demonstrations(groups, study.sft, SFT(), seed, run.device), longest)
 
 
-def train(study: Study, method: str, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
-    """Post-train the SFT model in the folder `model` with `method`; that same model is the frozen reference."""
+def train(
+    study: Study,
+    method: str,
+    seed: int,
+    model: Path,
+    data: Path,
+    out: Path,
+    checkpoints: Path,
+    pairs: Path | None = None,
+) -> None:
+    """Post-train the model in the folder `model` with `method`; that same model is the frozen reference.
+
+    pairs: folder of `preferences`, for the methods that learn from pairs
+    """
     try:
-        options = study.method(method)
+        options, spec = study.method(method), study.spec(method)
     except ValueError as error:
         raise UserError(str(error)) from None
-    assert isinstance(options, PolicyOptions)
-    title = f"{method} seed {seed}"
-    settings = {"method": method}
-    run = _Run(study, model, data, out, checkpoints, options, seed, title, settings, options.train_limit)
+    few = getattr(options, "train_limit", None)
+    run = _Run(study, model, data, out, checkpoints, options, seed, f"{method} seed {seed}", {"method": method}, few)
+    learner = resolve(spec.module, "Method")(options)
+    if isinstance(options, LoRAOptions):
+        run.model = add_adapters(run.model, options, seed)
+        examples = repeated(run.examples, options.repeat)
+        groups = [Group(example.prompt, [example.answer]) for example in examples]
+        run.train(Demonstrations(groups, options, learner, seed, run.device), max(group.tokens for group in groups))
+        return
     reference = load_model(model, run.device).requires_grad_(False)
-    stage = Rollouts(
-        run.model,
-        reference,
-        run.tokenizer,
-        run.examples,
-        options,
-        load_method(method, options),
-        seed,
-        stop_ids(run.model, run.tokenizer),
-    )
-    limits = options.max_new_tokens
-    run.train(stage, max(len(e.prompt) + answer_limit(e.row.task, limits) for e in run.examples))
+    if spec.data == "pairs":
+        if pairs is None:
+            raise UserError(f"{method} learns from pairs of answers: name their folder with --pairs")
+        groups = load_pairs(pairs, run.examples)
+        run.settings["pairs"] = checkpoint.fingerprint([(group.prompt, group.responses) for group in groups])
+        assert isinstance(options, RLOptions)
+        longest = max(len(group.prompt) + max(map(len, group.responses)) for group in groups)
+        run.train(Preferences(run.model, reference, groups, options, learner, seed), longest)
+        return
+    assert isinstance(options, PolicyOptions)
+    if learner.critic:
+        add_critic(run.model)
+    stop = stop_ids(run.model, run.tokenizer)
+    stage = Rollouts(run.model, reference, run.tokenizer, run.examples, options, learner, seed, stop)
+    longest = max(len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) for e in run.examples)
+    run.train(stage, longest)
 
 
 def repeated(examples: list[Example], times: dict[str, int]) -> list[Example]:
@@ -124,7 +137,7 @@ class _Run:
             "start": _weights_digest(model),
             **settings,
         }
-        self.folder = checkpoints / checkpoint.fingerprint(self.settings)
+        self.checkpoints = checkpoints
 
     def _rows(self, data: Path) -> list[Row]:
         return [row for row in load_rows(data / "train.jsonl") if row.task in self.study.tasks]
@@ -132,15 +145,16 @@ class _Run:
     def train(self, stage: loop.Stage, longest: int) -> None:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
         check_context(self.model, longest, self.title)
-        loop.run(self.model, stage, self.options, self.folder, self.title)
-        save_model(self.out / "model", self.model, self.tokenizer)
-        shutil.copyfile(self.folder / "metrics.jsonl", self.out / ".metrics.jsonl")
+        folder = self.checkpoints / checkpoint.fingerprint(self.settings)
+        loop.run(self.model, stage, self.options, folder, self.title)
+        save_model(self.out / "model", plain(self.model), self.tokenizer)
+        shutil.copyfile(folder / "metrics.jsonl", self.out / ".metrics.jsonl")
         os.replace(self.out / ".metrics.jsonl", self.out / "metrics.jsonl")
         record = provenance.record(self.study, **self.settings)
         # a resumed run took longer than its last process: count the steps of all of them
         steps = sum(step["seconds"] for step in read_jsonl(self.out / "metrics.jsonl"))
         write_json(self.out / "run.json", {**record, "wall_seconds": round(max(record["wall_seconds"], steps), 1)})
-        for path in checkpoint.complete(self.folder):  # the finished weights are in model/
+        for path in checkpoint.complete(folder):  # the finished weights are in model/
             checkpoint.remove(path)
         logger.info("%s: done, model in %s, steps in %s", self.title, self.out / "model", self.out / "metrics.jsonl")
 

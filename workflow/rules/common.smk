@@ -1,4 +1,5 @@
 # The study, and the few functions that the rules share.
+import re
 import sys
 from pathlib import Path
 from shlex import quote
@@ -80,13 +81,6 @@ def report_options():
 
 
 COMPUTE = options(study.compute)
-
-
-def trained_model(wildcards):
-    """The model folder that a method ends in; the SFT model is the method `sft`."""
-    if wildcards.method == "sft":
-        return f"{RESULTS}/sft/seed{wildcards.seed}/model"
-    return f"{RESULTS}/train/{wildcards.method}/seed{wildcards.seed}/model"
 
 
 # Cluster resources: small for a model made here, larger for a real one; a retry gets more.

@@ -3,11 +3,7 @@
 
 rule sft:
     input:
-        model=(
-            rules.pretrain.output.model
-            if study.pretrain
-            else rules.base_model.output[0]
-        ),
+        model=base_folder(),
         train=rules.data.output.train,
     output:
         model=directory("<results>/sft/seed{seed}/model"),
@@ -40,8 +36,9 @@ rule sft:
 
 rule train:
     input:
-        model=rules.sft.output.model,
+        model=start_model,
         train=rules.data.output.train,
+        pairs=pairs_file,
     output:
         model=directory("<results>/train/{method}/seed{seed}/model"),
         metrics="<results>/train/{method}/seed{seed}/metrics.jsonl",
@@ -63,10 +60,13 @@ rule train:
         out=subpath(output.run, parent=True),
         checkpoints=f"{RESULTS}/checkpoints/{{method}}-seed{{seed}}",
         method=method_options,
+        pairs=lambda wildcards, input: (
+            f" --pairs {Path(input.pairs[0]).parent}" if input.pairs else ""
+        ),
         compute=COMPUTE,
     message:
         "Training {wildcards.method}, seed {wildcards.seed}"
     shell:
         "exec python -m hargo train {wildcards.method} --config {params.study} --seed {wildcards.seed}"
-        " --model {input.model} --data {params.data} --out {params.out} --checkpoints {params.checkpoints}"
-        " > {log} 2>&1"
+        " --model {input.model} --data {params.data}{params.pairs} --out {params.out}"
+        " --checkpoints {params.checkpoints} > {log} 2>&1"

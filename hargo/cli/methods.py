@@ -1,0 +1,85 @@
+"""What the methods' docstrings say, for the terminal and for docs/methods.md. Imports no method: they need torch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+from hargo.config import METHODS
+from hargo.config.registry import MethodSpec
+
+NEEDS = {
+    "rollouts": "rewarded answers of the model in training",
+    "pairs": "pairs of answers of the SFT model (`hargo preferences`)",
+    "demonstrations": "the training rows' own answers",
+}
+STARTS = {"sft": "the SFT model", "base": "the base model"}
+
+
+def docstring(module: str) -> str:
+    """The docstring of a module that is not imported."""
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+
+
+def parts(module: str) -> tuple[str, str, str]:
+    """First line, the rest of the text, and the worked example of a method's docstring."""
+    text, _, example = docstring(module).partition("\n>>> ")
+    first, _, rest = text.partition("\n")
+    return first, rest.strip("\n"), f">>> {example}".rstrip() if example else ""
+
+
+def settings(spec: MethodSpec) -> str:
+    """What sets a name apart from the others of its module."""
+    return ", ".join(f"{key} = {value}" for key, value in spec.preset.items())
+
+
+def listing() -> str:
+    """One paragraph per method."""
+    lines = []
+    for name, spec in METHODS.items():
+        first, rest, _ = parts(spec.module)
+        own = settings(spec)
+        lines.append(f"{name}  ({spec.title})")
+        lines.append(f"    {first}" + (f" With {own}." if own else ""))
+        if spec.kind == "method":
+            lines += [f"    {line}" for line in formula(rest)]
+        lines.append(f"    needs {NEEDS[spec.data]}; starts from {STARTS[spec.start]}")
+    return "\n".join(lines)
+
+
+def formula(rest: str) -> list[str]:
+    """The first indented block of a docstring's text."""
+    found = re.search(r"(?:^    .*\n?)+", rest, re.M)
+    return found[0].rstrip().splitlines() if found else []
+
+
+def page() -> str:
+    """docs/methods.md."""
+    lines = [
+        "# Methods",
+        "",
+        "Written by `hargo methods --markdown` from the docstrings of `hargo/methods/`. All train through one loop",
+        "on one reward; names that share a module differ in the settings shown.",
+        "",
+        "| name | | data | starts from |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{name}` | {spec.title} | {NEEDS[spec.data]} | {STARTS[spec.start]} |" for name, spec in METHODS.items()
+    ]
+    modules: dict[str, list[str]] = {}
+    for name, spec in METHODS.items():
+        modules.setdefault(spec.module, []).append(name)
+    for module, names in modules.items():
+        first, rest, example = parts(module)
+        lines += ["", f"## {', '.join(f'`{name}`' for name in names)}", "", first, "", "```text", rest, "```"]
+        own = [f"`{name}`: {settings(METHODS[name])}" for name in names if METHODS[name].preset]
+        if own:
+            lines += ["", "; ".join(own) + "."]
+        if example:
+            lines += ["", "```python", example, "```"]
+    return "\n".join(lines)

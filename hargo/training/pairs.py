@@ -1,0 +1,94 @@
+"""Pairs of answers: the SFT model answers every prompt twice, the reward puts the better answer first."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from hargo import provenance, tasks
+from hargo.config import Study
+from hargo.data.protocols import limit
+from hargo.data.records import load_rows
+from hargo.errors import UserError
+from hargo.io import read_jsonl, write_json, write_jsonl
+from hargo.models.encode import Example, answer_text, encode
+from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
+from hargo.rollout import Request, generate
+from hargo.training.experience import answer_limit, drop_long
+from hargo.training.pack import Group
+
+logger = logging.getLogger(__name__)
+
+_CHUNK = 128
+TIE = 1e-6
+
+
+def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> None:
+    """Sample two answers per training prompt from the model in `model` and write pairs.jsonl and run.json to `out`.
+
+    A pair whose rewards differ by no more than 1e-6, or of which one is unusable, is dropped and counted.
+    """
+    options = study.rl
+    device = deterministic(study)
+    tokenizer, policy = load_tokenizer(model), load_model(model, device)
+    rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
+    rows = limit(rows, options.train_limit, study.data.split_seed, "rl")
+    examples = drop_long(encode(tokenizer, rows, study.model.system), options)
+    stop, began = stop_ids(policy, tokenizer), time.monotonic()
+    found: list[dict] = []
+    counts: Counter[str] = Counter()
+    for start in range(0, len(examples), _CHUNK):
+        part = examples[start : start + _CHUNK]
+        requests = [
+            Request(e.prompt, answer_limit(e.row.task, options.max_new_tokens), f"pairs/{seed}/{e.row.id}")
+            for e in part
+        ]
+        answers = generate(
+            policy, requests, stop=stop, pad=tokenizer.pad_token_id, samples=2, temperature=options.temperature
+        )
+        for example, two in zip(part, answers, strict=True):
+            texts = [answer_text(tokenizer, one.ids, one.ended) for one in two]
+            rewards = tasks.load(example.row.task).reward(texts, [example.row.answer] * 2)
+            task = example.row.task
+            if rewards[0] is None or rewards[1] is None:
+                counts[f"{task}/unusable"] += 1
+                continue
+            if abs(rewards[0] - rewards[1]) <= TIE:
+                counts[f"{task}/tied"] += 1
+                continue
+            counts[f"{task}/kept"] += 1
+            better = 0 if rewards[0] > rewards[1] else 1
+            found.append(
+                {
+                    "id": example.row.id,
+                    "task": task,
+                    "chosen": texts[better],
+                    "rejected": texts[1 - better],
+                    "rewards": [rewards[better], rewards[1 - better]],
+                    "ids": [two[better].ids, two[1 - better].ids],
+                }
+            )
+        done = start + len(part)
+        left = (time.monotonic() - began) / done * (len(examples) - done)
+        logger.info("%d of %d prompts, %d pairs, %.0f s left", done, len(examples), len(found), left)
+    if not found:
+        raise UserError(f"{model}: no two answers differ in reward; sample more prompts or at a higher rl.temperature")
+    write_jsonl(out / "pairs.jsonl", found)
+    write_json(out / "run.json", provenance.record(study, stage=f"preferences seed {seed}", seed=seed, pairs=counts))
+    dropped = sum(value for key, value in counts.items() if not key.endswith("/kept"))
+    logger.info("%d pairs in %s, %d dropped: %s", len(found), out / "pairs.jsonl", dropped, dict(counts))
+
+
+def load_pairs(folder: Path, examples: Sequence[Example]) -> list[Group]:
+    """The pairs in `folder`, each with the prompt of its training row, chosen answer first."""
+    prompts = {example.row.id: example.prompt for example in examples}
+    path = folder / "pairs.jsonl"
+    groups = []
+    for number, pair in enumerate(read_jsonl(path), 1):
+        if pair["id"] not in prompts:
+            raise UserError(f"{path}: line {number}: {pair['id']} is no training row; make the pairs from this data")
+        groups.append(Group(prompts[pair["id"]], pair["ids"]))
+    return groups

@@ -1,0 +1,160 @@
+"""Pairs of answers, the methods that learn from them, and what methods add to a model while it trains."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from safetensors.torch import load_file
+
+from hargo.data.records import load_rows
+from hargo.errors import UserError
+from hargo.io import read_json, read_jsonl, write_jsonl
+from hargo.models.load import load_model, load_tokenizer
+from hargo.models.prepare import prepare
+from hargo.training import stages
+from hargo.training.experience import Rollouts
+from hargo.training.pairs import preferences
+
+METHODS = {"dpo": {}, "simpo": {}, "kto": {}, "ppo": {}, "hpc_gpt": {"max_steps": 4, "learning_rate": 1e-2}, "dapo": {}}
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory) -> Path:
+    """Data, a base model, an SFT model and its pairs."""
+    folder = tmp_path_factory.mktemp("start")
+    study = tiny.study(sft={"epochs": 9, "max_steps": 60, "learning_rate": 1e-2}, rl={"temperature": 1.0})
+    data = tiny.write_data(folder / "data")
+    prepare(study, data, folder / "base")
+    stages.sft(study, 0, folder / "base", data, folder / "sft", folder / "checkpoints" / "sft")
+    preferences(study, 0, folder / "sft" / "model", data, folder / "pairs")
+    return folder
+
+
+def train(start: Path, method: str, out: Path, **rl: object) -> Path:
+    study = tiny.study(methods=METHODS, rl={"max_steps": 4, **rl})
+    begin = start / ("base" if method == "hpc_gpt" else "sft/model")
+    pairs = start / "pairs" if study.spec(method).data == "pairs" else None
+    stages.train(study, method, 0, begin, start / "data", out, out / "checkpoints", pairs)
+    return out / "model" / "model.safetensors"
+
+
+def test_pairs_are_ordered_by_reward_and_ties_are_counted(start):
+    pairs = read_jsonl(start / "pairs" / "pairs.jsonl")
+    assert pairs and all(better > worse for better, worse in (pair["rewards"] for pair in pairs))
+    answers = {row.id: row.answer for row in load_rows(start / "data" / "train.jsonl")}
+    assert all(pair["chosen"].strip().lower() == answers[pair["id"]] for pair in pairs)
+    counts = read_json(start / "pairs" / "run.json")["pairs"]
+    assert counts["race_c/kept"] == len(pairs) and sum(counts.values()) == len(answers)
+    assert counts["race_c/tied"] > 0
+
+
+def test_pairs_depend_on_the_seed_alone(start, tmp_path):
+    study = tiny.study(rl={"temperature": 1.0})
+    for seed in (0, 1):
+        preferences(study, seed, start / "sft" / "model", start / "data", tmp_path / str(seed))
+    first = (start / "pairs" / "pairs.jsonl").read_text()
+    assert (tmp_path / "0" / "pairs.jsonl").read_text() == first != (tmp_path / "1" / "pairs.jsonl").read_text()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_of_method_trains_and_leaves_a_plain_model(start, tmp_path, method):
+    path = train(start, method, tmp_path)
+    before = start / ("base" if method == "hpc_gpt" else "sft/model") / "model.safetensors"
+    old, new = load_file(before), load_file(path)
+    assert old.keys() == new.keys() and any(not torch.equal(old[key], new[key]) for key in old)
+    load_model(tmp_path / "model", torch.device("cpu"))
+    steps = read_jsonl(tmp_path / "metrics.jsonl")
+    assert len(steps) == 4 and all(step["grad_norm"] > 0 for step in steps)
+    if method in ("dpo", "kto"):
+        assert steps[0]["pair_margin"] == 0.0  # the reference is the SFT model, to the bit
+    if method == "dpo":
+        assert steps[0]["loss"] == pytest.approx(0.693147, abs=1e-6)
+    if method == "hpc_gpt":
+        changed = {key for key in old if not torch.equal(old[key], new[key])}
+        assert changed and all("q_proj" in key or "v_proj" in key for key in changed)
+
+
+@pytest.mark.parametrize("method", ["ppo", "dpo", "hpc_gpt"])
+def test_interrupted_and_resumed_it_ends_in_the_same_bits(start, tmp_path, method, monkeypatch):
+    whole = train(start, method, tmp_path / "whole").read_bytes()
+    from hargo.training import loop
+
+    taken, step = [], loop.train_step
+
+    def stop(*arguments):
+        if len(taken) == 3:
+            raise KeyboardInterrupt
+        taken.append(1)
+        return step(*arguments)
+
+    monkeypatch.setattr(loop, "train_step", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train(start, method, tmp_path / "part", checkpoint_every=2)
+    monkeypatch.undo()
+    assert train(start, method, tmp_path / "part", checkpoint_every=2).read_bytes() == whole
+
+
+def test_without_pairs_or_with_those_of_other_data_it_is_one_line(start, tmp_path):
+    study = tiny.study(methods=METHODS)
+    with pytest.raises(UserError, match="--pairs"):
+        stages.train(study, "dpo", 0, start / "sft" / "model", start / "data", tmp_path / "a", tmp_path / "c")
+    shutil.copytree(start / "pairs", tmp_path / "pairs")
+    pairs = read_jsonl(tmp_path / "pairs" / "pairs.jsonl")
+    write_jsonl(tmp_path / "pairs" / "pairs.jsonl", [{**pairs[0], "id": "race_c/99999"}])
+    with pytest.raises(UserError, match=r"pairs.jsonl: line 1: race_c/99999 is no training row"):
+        stages.train(
+            study,
+            "dpo",
+            0,
+            start / "sft" / "model",
+            start / "data",
+            tmp_path / "a",
+            tmp_path / "c",
+            tmp_path / "pairs",
+        )
+
+
+def rollouts(start: Path, method: str, **overrides: object) -> Rollouts:
+    from hargo.config.registry import resolve
+    from hargo.models.encode import encode
+
+    study = tiny.study(methods={method: overrides}, rl={"temperature": 1.0})
+    policy, reference = (load_model(start / "sft" / "model", torch.device("cpu")) for _ in range(2))
+    tokenizer = load_tokenizer(start / "sft" / "model")
+    examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl"))
+    options = study.method(method)
+    learner = resolve(study.spec(method).module, "Method")(options)
+    return Rollouts(policy, reference, tokenizer, examples, options, learner, 0, [tokenizer.eos_token_id])
+
+
+def test_dapo_replaces_groups_of_equal_rewards(start):
+    plain, resampled = rollouts(start, "dapo", resample=0), rollouts(start, "dapo", resample=4)
+    before = [plain.batch(step).metrics["zero_std"] for step in range(6)]
+    after = [resampled.batch(step).metrics["zero_std"] for step in range(6)]
+    assert sum(after) < sum(before) and all(a <= b for a, b in zip(after, before, strict=True))
+    again = rollouts(start, "dapo", resample=4)
+    assert [again.batch(step).metrics["reward/mean"] for step in range(6)] == [
+        resampled.batch(step).metrics["reward/mean"] for step in range(6)
+    ]
+
+
+def test_shuffled_rewards_are_those_of_the_group_in_another_order(start):
+    stage = rollouts(start, "shuffled")
+    rewards = torch.arange(32.0).view(8, 4)
+    valid = torch.ones_like(rewards, dtype=torch.bool)
+    valid[0, 1] = False
+    mixed = stage._shuffled(rewards, valid, step=3)
+    assert torch.equal(mixed.sort(-1).values, rewards) and mixed[0, 1] == rewards[0, 1]
+    assert not torch.equal(mixed, rewards)
+    assert torch.equal(mixed, stage._shuffled(rewards, valid, step=3))
+    assert not torch.equal(mixed, stage._shuffled(rewards, valid, step=4))
+
+
+def test_weights_by_task_have_mean_one(start):
+    stage = rollouts(start, "oracle", task_weights={"race_c": 3.0})
+    batch = stage.batch(0)
+    assert float(batch.weights.view(4, 4).sum(-1).mean()) == pytest.approx(1.0)
