@@ -13,10 +13,12 @@ from safetensors.torch import load_file
 from hargo.data.records import load_rows
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl, write_jsonl
+from hargo.methods.kto import Method as KTO
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
 from hargo.training import stages
-from hargo.training.experience import Rollouts
+from hargo.training.experience import Preferences, Rollouts
+from hargo.training.pack import Group
 from hargo.training.pairs import preferences
 
 METHODS = {"dpo": {}, "simpo": {}, "kto": {}, "ppo": {}, "hpc_gpt": {"max_steps": 4, "learning_rate": 1e-2}, "dapo": {}}
@@ -96,6 +98,26 @@ def test_interrupted_and_resumed_it_ends_in_the_same_bits(start, tmp_path, metho
         train(start, method, tmp_path / "part", checkpoint_every=2)
     monkeypatch.undo()
     assert train(start, method, tmp_path / "part", checkpoint_every=2).read_bytes() == whole
+
+
+def test_the_reference_point_of_kto_is_over_answers_to_other_prompts(start):
+    policy = load_model(start / "sft" / "model", torch.device("cpu"))
+    reference = load_model(start / "base", torch.device("cpu"))
+    groups = [Group([5 + i, 6], [[7, 8], [9 + i]]) for i in range(3)]
+    options = tiny.study(methods=METHODS).method("kto")
+    stage = Preferences(policy, reference, groups, options, KTO(options), seed=0)
+    moved = [(groups[i].prompt, answer) for i in range(3) for answer in groups[(i + 1) % 3].responses]
+    gaps = [whole(policy, *pair) - whole(reference, *pair) for pair in moved]
+    with torch.no_grad():
+        assert stage._reference_point(groups) == pytest.approx(sum(gaps) / 6, abs=1e-4)
+        assert stage._reference_point(groups[:1]) == 0.0
+
+
+def whole(model, prompt: list[int], answer: list[int]) -> float:
+    """Log-probability of an answer, by itself."""
+    with torch.no_grad():
+        logp = model(torch.tensor([prompt + answer])).logits[0].log_softmax(-1)
+    return float(sum(logp[len(prompt) - 1 + i, token] for i, token in enumerate(answer)))
 
 
 def test_without_pairs_or_with_those_of_other_data_it_is_one_line(start, tmp_path):

@@ -142,10 +142,13 @@ def _caveats(results: Results) -> list[str]:
 def _budget(results: Results) -> list[str]:
     """Says where a study stops training early."""
     study = results.study
-    bounds = {"SFT": study.sft.max_steps}
-    bounds |= {title(name): study.method(name).max_steps for name in study.methods}
-    told = [f"{name} at {steps} steps" for name, steps in bounds.items() if steps is not None]
-    return [f"Training is cut short by the study: {', '.join(told)}."] if told else []
+    names: dict[int, list[str]] = {}
+    for name in ("sft", *study.methods):
+        steps = study.sft.max_steps if name == "sft" else study.method(name).max_steps
+        if steps is not None:
+            names.setdefault(steps, []).append(title(name))
+    told = [f"{', '.join(some)} at {steps} steps" for steps, some in names.items()]
+    return [f"Training is cut short by the study: {'; '.join(told)}."] if told else []
 
 
 def _results(results: Results) -> list[Block]:

@@ -94,7 +94,9 @@ class Preferences:
         return Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
 
     def _reference_point(self, groups: list[Group]) -> float:
-        """Mean of log pi - log pi_ref over answers moved on to the next prompt of the batch."""
+        """Mean of log pi - log pi_ref over answers moved on to the next prompt; 0 where the batch has one prompt."""
+        if len(groups) < 2:
+            return 0.0
         moved = [Group(one.prompt, other.responses) for one, other in zip(groups, groups[1:] + groups[:1], strict=True)]
         packed = self._packed(moved).packed
         gaps = [(score(self.policy, row).logp - score(self.reference, row).logp).sum() for row in packed]
