@@ -51,8 +51,9 @@ format: env ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-schema: env ## write workflow/schemas/study.schema.json from the study's model
+schema: env ## write what is generated: the schema of a study, docs/methods.md
 	$(BIN)/hargo config schema > workflow/schemas/study.schema.json
+	$(BIN)/hargo methods --markdown > docs/methods.md
 
 clean: ## delete results, logs and caches, but not .venv or what was fetched (results/cache)
 	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name cache -exec rm -rf {} +

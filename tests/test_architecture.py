@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -69,3 +71,17 @@ def test_light_modules_import_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print(sorted({heavy!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", sorted({method.module for method in METHODS.values()}))
+def test_the_worked_example_of_every_method_runs(module: str) -> None:
+    done = doctest.testmod(importlib.import_module(module))
+    assert done.attempted > 0 and done.failed == 0
+    assert len((ROOT / f"{module.replace('.', '/')}.py").read_text().splitlines()) < 100
+
+
+def test_the_page_of_methods_is_up_to_date() -> None:
+    from hargo.cli.methods import listing, page
+
+    assert (ROOT / "docs" / "methods.md").read_text() == page() + "\n", "run `make schema`"
+    assert all(f"{name}  ({spec.title})" in listing() for name, spec in METHODS.items())

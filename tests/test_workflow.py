@@ -21,6 +21,8 @@ import pytest
 import yaml
 from conftest import ROOT
 
+from hargo.config import METHODS
+
 BIN = Path(sys.executable).parent
 SNAKEFILE = ROOT / "workflow" / "Snakefile"
 DEMO = ROOT / "config" / "demo.yaml"
@@ -102,6 +104,12 @@ def test_the_paper_study_is_planned_quickly(tmp_path: Path) -> None:
     assert time.perf_counter() - start < 10
     assert planned["train"] == 60 and planned["evaluate"] == 65 and planned["sft"] == planned["preferences"] == 5
     assert planned["prefetch_data"] == planned["prefetch_model"] == 1 and "pretrain" not in planned
+
+
+def test_a_sweep_and_all_methods_are_planned(tmp_path: Path) -> None:
+    assert jobs(tmp_path, study=ROOT / "config" / "sweep.yaml")["train"] == 2 * (2 + 9)
+    planned = jobs(tmp_path, study=ROOT / "config" / "demo-full.yaml")
+    assert planned["train"] == 2 * len(METHODS) and planned["preferences"] == 2
 
 
 def test_a_finished_study_has_nothing_to_do(finished: Path) -> None:
