@@ -372,6 +372,34 @@ def test_killed_twice_and_resumed_a_run_ends_in_the_same_bits(start, tmp_path, s
     ]
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR2])
+def test_asked_to_stop_it_writes_a_checkpoint_and_goes_on_from_there(start, tmp_path, number):
+    """The step in hand is finished; with checkpoints far apart the one that was asked for is the only one."""
+    study = tiny.study(rl={"checkpoint_every": 100, "max_steps": 12})
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(study.model_dump(mode="json")))
+
+    def command(out: Path) -> list[str]:
+        places = ["--model", start / "sft" / "model", "--data", start / "data", "--out", out]
+        options = ["--config", tmp_path / "study.yaml", "--seed", "1", *places, "--checkpoints", out / "checkpoints"]
+        return [sys.executable, "-m", "hargo", "train", "hargo", *map(str, options)]
+
+    whole, out = tmp_path / "whole", tmp_path / "stopped"
+    subprocess.run(command(whole), check=True, capture_output=True)
+    process = subprocess.Popen(command(out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and steps_done(out) < 2:
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == os.EX_TEMPFAIL, told
+    assert told.splitlines()[-1].startswith("stopped: hargo seed 1:") and number.name in told
+    (folder,) = (out / "checkpoints").iterdir()
+    (saved,) = checkpoint.complete(folder)
+    assert saved.name == f"step-{steps_done(out):07d}" and not (out / "model").exists()
+    done = subprocess.run(command(out), check=True, capture_output=True, text=True)
+    assert "resuming after step" in done.stderr
+    assert weights(out) == weights(whole)
+
+
 def test_outputs_and_provenance(start):
     record = read_json(start / "sft" / "run.json")
     assert record["seed"] == 0 and record["options"]["batch_size"] == 8

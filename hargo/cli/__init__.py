@@ -6,6 +6,7 @@ Everything heavy is imported inside the commands: `hargo --help` must not wait f
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ from hargo.cli.common import (
     stage,
     write_study,
 )
-from hargo.errors import UserError
+from hargo.errors import Interrupted, UserError
 
 HELP = "Reproducible RL post-training of language models on heterogeneous HPC tasks."
 plain: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
@@ -341,6 +342,9 @@ def main() -> None:
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
+    except Interrupted as error:
+        print(f"stopped: {error}; run the same command again to go on", file=sys.stderr)
+        sys.exit(os.EX_TEMPFAIL)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
             raise

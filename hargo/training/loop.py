@@ -17,11 +17,12 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import OptimOptions
-from hargo.errors import UserError
+from hargo.errors import Interrupted, UserError
 from hargo.methods.base import Method, Tokens
 from hargo.training import checkpoint
 from hargo.training.log import StepLog
 from hargo.training.pack import Group, Packed, Scores, pack, plan, score
+from hargo.training.signals import asked_to_stop
 
 logger = logging.getLogger(__name__)
 
@@ -104,7 +105,10 @@ def make_optimizer(model: torch.nn.Module, options: OptimOptions) -> torch.optim
 
 
 def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: str) -> None:
-    """Train `model` in place for all of the stage's steps, from the newest checkpoint in `folder` if there is one."""
+    """Train `model` in place for all of the stage's steps, from the newest checkpoint in `folder` if there is one.
+
+    Asked to stop by SIGTERM or SIGUSR2 it finishes the step, writes a checkpoint and raises Interrupted.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     total = stage.steps()
     optimizer = make_optimizer(model, options)
@@ -116,17 +120,21 @@ def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: st
         logger.info("%s: resuming after step %d of %d from %s", title, start, total, folder)
     log = StepLog(folder, start, total, title)
     try:
-        for step in range(start, total):
-            began = time.monotonic()
-            rate = learning_rate(options, step, total)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            record = train_step(model, stage, optimizer, options, step)
-            seconds = time.monotonic() - began
-            log.write({"step": step + 1, "learning_rate": rate, **record, "seconds": round(seconds, 4)})
-            if (step + 1) % options.checkpoint_every == 0 or step + 1 == total:
-                log.sync()
-                checkpoint.save(folder, step + 1, model, optimizer, {"method": stage.method.state_dict()})
+        with asked_to_stop() as stop:
+            for step in range(start, total):
+                began = time.monotonic()
+                rate = learning_rate(options, step, total)
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                record = train_step(model, stage, optimizer, options, step)
+                seconds = time.monotonic() - began
+                log.write({"step": step + 1, "learning_rate": rate, **record, "seconds": round(seconds, 4)})
+                asked = stop()
+                if asked or (step + 1) % options.checkpoint_every == 0 or step + 1 == total:
+                    log.sync()
+                    checkpoint.save(folder, step + 1, model, optimizer, {"method": stage.method.state_dict()})
+                if asked and step + 1 < total:
+                    raise Interrupted(f"{title}: {asked} after step {step + 1} of {total}; checkpoint in {folder}")
     finally:
         log.close()
 
