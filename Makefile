@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow lint format schema clean
+.PHONY: help env demo test test-slow slurm-up slurm-down lint format schema clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,9 +22,10 @@ env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: rm -rf .v
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "error: $(PYTHON) is older than Python 3.11; make env PYTHON=python3.12"; exit 1; }
 	@test -x $(BIN)/pip || { echo "making .venv"; $(PYTHON) -m venv .venv; }
+# editable_mode=compat: Snakemake looks for executors in folders on Python's path, not behind import hooks
 	@echo "installing packages into .venv (2 GB; two to five minutes the first time)"
 	@$(BIN)/python -m pip install --disable-pip-version-check --progress-bar off \
-	  $(addprefix -c ,$(CONSTRAINTS)) -e '.[dev]' \
+	  $(addprefix -c ,$(CONSTRAINTS)) -e '.[dev]' --config-settings editable_mode=compat \
 	  | { grep --line-buffered -E '^ *Downloading.* MB|^Installing' | cut -c1-100 || true; }
 	@touch $@
 	@echo "environment ready: $$($(BIN)/hargo --version)"
@@ -38,6 +39,12 @@ test: env ## quick tests
 
 test-slow: env ## every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rs --durations 10
+
+slurm-up: env ## start a Slurm cluster on this machine and say how to use it
+	$(BIN)/python tests/slurm/cluster.py up
+
+slurm-down: env ## stop it
+	$(BIN)/python tests/slurm/cluster.py down
 
 lint: env ## style, types and workflow checks
 	$(BIN)/ruff check .
