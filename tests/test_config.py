@@ -82,8 +82,31 @@ def test_a_sweep_makes_one_method_per_value() -> None:
     assert study.method("hargo-group_size-8").group_size == 8 and study.method("hargo").group_size == 4
     again = study_from(study.model_dump(mode="json"), "")
     assert again.methods == study.methods
-    with pytest.raises(UserError, match=r"unknown key methods.hargo-alfa-1 'alfa'; did you mean 'alpha'"):
-        small({"sweep": {"hargo": {"alfa": [1]}}})
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        ({"sweep": {"hargo": {"alfa": [1]}}}, "sweep.hargo: unknown key 'alfa'; did you mean 'alpha'"),
+        ({"sweep": {"hagro": {"alpha": [1]}}}, "sweep.hagro: unknown method 'hagro'; did you mean 'hargo'"),
+        ({"sweep": {"hargo": {"alpha": []}}}, "sweep.hargo.alpha: give a list of values"),
+        ({"sweep": {"hargo": {"method": ["grpo"]}}}, "sweep.hargo: unknown key 'method'"),
+        (
+            {"sweep": {"hargo": {"alpha": [1]}}, "methods": {"hargo-alpha-1": {"method": "hargo", "alpha": 2}}},
+            "methods.hargo-alpha-1: the sweep makes a method of that name",
+        ),
+        ({"methods": {"mine": {"method": "harggo"}}}, "methods.mine: unknown method 'harggo'"),
+        *(
+            ({"methods": {name: {"method": "hargo"}}}, "cannot name a method")
+            for name in ("../evil", "-x", "a;b", "a b", "", "x{y}", "sft", "baselines")
+        ),
+        ({"pretrain": None}, "needs a section `pretrain`"),
+    ],
+)
+def test_what_a_study_cannot_say_about_its_methods_is_named(sections: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError) as error:
+        small(sections)
+    assert message in str(error.value)
 
 
 def test_schema_file_is_up_to_date() -> None:
@@ -134,7 +157,7 @@ def test_wrong_values_name_their_key(sections: dict[str, Any], key: str) -> None
     [
         ({"model": {"source": "hub"}}, "needs `path`"),
         ({"model": {"source": "hub", "path": "a/b"}}, "`pretrain` belongs to model.source 'scratch'"),
-        ({"pretrain": None}, "`pretrain` belongs to model.source 'scratch'"),
+        ({"pretrain": None}, "needs a section `pretrain`"),
         ({"model": {"source": "package", "path": "a==1"}}, "needs `file` and `sha256`"),
         ({"data": {"source": "hpcgpt"}}, "needs `path`"),
         ({"data": {"source": "hub", "path": "a/b", "protocol": "given"}}, "protocol 'given'"),

@@ -199,3 +199,19 @@ def test_the_small_real_model_out_of_its_package(tmp_path):
     ]
     ((answer,),) = generate(model, [Request(ids, 24)], stop=stop_ids(model, tokenizer), pad=tokenizer.pad_token_id)
     assert "Paris" in tokenizer.decode(answer.ids)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("model.safetensors", "cut"), ("config.json", "{"), ("tokenizer.json", "{"), ("model.safetensors", None)],
+)
+def test_a_damaged_model_folder_is_one_line(tmp_path: Path, name: str, text: str | None) -> None:
+    prepare(tiny.study(), tiny.write_data(tmp_path / "data"), tmp_path / "base")
+    path = tmp_path / "base" / name
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(UserError, match="cannot be read as a model") as error:
+        load_tokenizer(tmp_path / "base")
+        load_model(tmp_path / "base", torch.device("cpu"))
+    assert "\n" not in str(error.value)

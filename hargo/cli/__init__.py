@@ -252,8 +252,11 @@ def train(
     """Train one method, starting at the SFT model (HPC-GPT: at the base model)."""
     study = read_study(config)
     if method not in study.methods:
+        from hargo.config import METHODS
         from hargo.config.study import unknown
 
+        if method in METHODS:
+            raise UserError(f"{config}: {method} is not in this study; add it to `methods`")
         raise UserError(f"{config}: {unknown('method in this study', method, study.methods)}")
     with stage(f"{method}, seed {seed}", study, out, checkpoints):
         from hargo.training.stages import train as run
@@ -346,7 +349,7 @@ def main() -> None:
         print(f"stopped: {error}; run the same command again to go on", file=sys.stderr)
         sys.exit(os.EX_TEMPFAIL)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
             raise
         # finished checkpoints are whole, so the same command goes on from the newest
         print(f"error: {error.filename or 'writing'}: {error.strerror}; mend that and run it again", file=sys.stderr)

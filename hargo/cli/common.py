@@ -103,17 +103,18 @@ def stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) 
     folder(out)
     print(f"{label}: writing to {out}", flush=True)
     if checkpoints is not None:
+        folder(checkpoints, "--checkpoints")
         print(f"checkpoints and the steps so far (metrics.jsonl, tensorboard/): {checkpoints}", flush=True)
     start = time.perf_counter()
     yield
     print(f"{label}: done in {time.perf_counter() - start:.1f} s", flush=True)
 
 
-def folder(path: Path) -> None:
+def folder(path: Path, option: str = "--out") -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{path}: cannot be made a folder ({error.strerror}); choose another --out") from None
+        raise UserError(f"{path}: cannot be made a folder ({error.strerror}); choose another {option}") from None
 
 
 def say_next(what: str) -> None:

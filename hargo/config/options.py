@@ -55,7 +55,7 @@ class DataOptions(Options):
     def _check(self) -> DataOptions:
         if self.source in ("hpcgpt", "hub") and not self.path:
             raise ValueError(f"source {self.source!r} needs `path`")
-        if self.protocol == "given" and self.source != "embedded":
+        if self.protocol == "given" and self.source in ("hpcgpt", "hub"):
             raise ValueError(f"protocol 'given' needs a source that splits itself, {self.source!r} does not")
         return self
 

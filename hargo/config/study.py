@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hargo.config import options as o
 from hargo.config.registry import METHODS, SOURCES, TASKS, MethodSpec
+
+#: methods name folders and reach command lines; the reserved ones stand beside them in results/<study>/
+METHOD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+RESERVED = ("sft", "baselines")
 
 
 class Study(o.Options):
@@ -57,6 +62,17 @@ class Study(o.Options):
             return {name: ({} if overrides is None else overrides) for name, overrides in value.items()}
         return value
 
+    @field_validator("methods")
+    @classmethod
+    def _names_are_folders(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name in value:
+            if not METHOD_NAME.fullmatch(name) or name in RESERVED:
+                raise ValueError(
+                    f"{name!r} cannot name a method; use letters, digits, '.', '_' and '-', beginning with a letter, "
+                    f"and none of {', '.join(RESERVED)}"
+                )
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def _sweep_is_methods(cls, value: Any) -> Any:
@@ -66,17 +82,35 @@ class Study(o.Options):
         methods = dict(value.get("methods") or {})
         for method, axes in value["sweep"].items():
             for option, settings in (axes if isinstance(axes, dict) else {}).items():
-                for setting in settings if isinstance(settings, list) else []:
+                if not isinstance(settings, list) or not settings:
+                    raise ValueError(f"sweep.{method}.{option}: give a list of values, such as [0.1, 1.0]")
+                cls._known_option(method, methods.get(method) or {}, option)
+                for setting in settings:
                     base = methods.get(method) or {}
-                    methods.setdefault(f"{method}-{option}-{setting}", {"method": method, **base, option: setting})
+                    made = {"method": method, **base, option: setting}
+                    name = f"{method}-{option}-{setting}"
+                    if methods.setdefault(name, made) != made:
+                        raise ValueError(f"methods.{name}: the sweep makes a method of that name; choose another")
         return {**value, "methods": methods}
+
+    @classmethod
+    def _known_option(cls, method: str, overrides: dict[str, Any], option: str) -> None:
+        """An option of a sweep must be one of its method."""
+        base = overrides.get("method", method)
+        if base not in METHODS:
+            raise ValueError(f"sweep.{method}: {unknown('method', base, METHODS)}")
+        fields = METHODS[base].options.model_fields
+        if option not in fields:
+            raise ValueError(f"sweep.{method}: {unknown('key', option, fields)}")
 
     @model_validator(mode="after")
     def _check(self) -> Study:
         if self.data.source not in SOURCES:
             raise ValueError(unknown("data source", self.data.source, SOURCES))
-        if (self.model.source == "scratch") != (self.pretrain is not None):
-            raise ValueError("`pretrain` belongs to model.source 'scratch', and to no other")
+        if self.model.source == "scratch" and self.pretrain is None:
+            raise ValueError("a model from scratch needs a section `pretrain`, such as `pretrain: {steps: 300}`")
+        if self.model.source != "scratch" and self.pretrain is not None:
+            raise ValueError("`pretrain` belongs to model.source 'scratch', and to no other; delete the section")
         per_task = {
             "rl.max_new_tokens": self.rl.max_new_tokens,
             "evaluation.max_new_tokens": self.evaluation.max_new_tokens,
@@ -100,7 +134,8 @@ class Study(o.Options):
         """What a method of this study is; one under a name of its own counts as an ablation of its method."""
         base = self.methods.get(name, {}).get("method", name)
         if base not in METHODS:
-            raise ValueError(unknown("method", base, METHODS))
+            where = "" if base == name else f"methods.{name}: "
+            raise ValueError(where + unknown("method", base, METHODS))
         spec = METHODS[base]
         return spec if base == name else spec._replace(title=name, kind="ablation")
 

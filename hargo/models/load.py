@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from hargo.config import Study
 from hargo.errors import UserError
@@ -47,13 +50,26 @@ def require(folder: str | Path) -> None:
         raise UserError(f"{folder}: no model here (config.json is missing); run the stage that makes it")
 
 
+@contextmanager
+def readable(folder: str | Path) -> Iterator[None]:
+    """UserError of one line for a model folder that is damaged or lacks a file."""
+    try:
+        yield
+    except (OSError, ValueError, SafetensorError) as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UserError(f"{folder}: cannot be read as a model ({first}); run the stage that makes it") from None
+
+
 def load_tokenizer(folder: str | Path, **options: Any) -> Any:
     """The tokenizer in a local folder; `options` go to transformers, for a hub id or a GGUF file."""
     from transformers import AutoTokenizer
 
-    if not options:
+    if options:
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
+    else:
         require(folder)
-    tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
+        with readable(folder):
+            tokenizer = AutoTokenizer.from_pretrained(str(folder))
     if tokenizer.eos_token_id is None:
         raise UserError(f"{folder}: the tokenizer has no end-of-sequence token, which every answer must end with")
     if tokenizer.pad_token_id is None:
@@ -71,7 +87,8 @@ def load_model(folder: str | Path, device: torch.device) -> Any:
 
     quiet()
     require(folder)
-    model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
+    with readable(folder):
+        model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
     return model.to(device).eval()
 
 

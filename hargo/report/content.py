@@ -63,7 +63,7 @@ def _short(results: Results) -> list[Block]:
     rows = f"{len(results.train)} training and {len(results.eval)} evaluation rows"
     blocks: list[Block] = [
         Text(
-            f"{describe(study)} {rows} on {len(results.tasks)} tasks. Methods trained from the SFT model: {trained}. "
+            f"{describe(study)} {rows} on {len(results.tasks)} tasks. Methods beside SFT: {trained}. "
             "Answers are decoded greedily; reward and judgement of an answer are separate code."
         )
     ]

@@ -86,9 +86,17 @@ def load_pairs(folder: Path, examples: Sequence[Example]) -> list[Group]:
     """The pairs in `folder`, each with the prompt of its training row, chosen answer first."""
     prompts = {example.row.id: example.prompt for example in examples}
     path = folder / "pairs.jsonl"
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; make it with `hargo preferences`")
     groups = []
     for number, pair in enumerate(read_jsonl(path), 1):
-        if pair["id"] not in prompts:
-            raise UserError(f"{path}: line {number}: {pair['id']} is no training row; make the pairs from this data")
-        groups.append(Group(prompts[pair["id"]], pair["ids"]))
+        try:
+            row, answers = pair["id"], [list(map(int, ids)) for ids in pair["ids"]]
+        except (KeyError, TypeError, ValueError):
+            answers = []
+        if len(answers) != 2:
+            raise UserError(f"{path}: line {number}: no pair with `id` and two lists in `ids`; make the file again")
+        if row not in prompts:
+            raise UserError(f"{path}: line {number}: {row} is no training row; make the pairs from this data")
+        groups.append(Group(prompts[row], answers))
     return groups

@@ -69,6 +69,10 @@ def train(
         options, spec = study.method(method), study.spec(method)
     except ValueError as error:
         raise UserError(str(error)) from None
+    if spec.data == "pairs" and pairs is None:
+        raise UserError(
+            f"{method} learns from pairs of answers: name their folder, made by `hargo preferences`, with --pairs"
+        )
     few = getattr(options, "train_limit", None)
     run = _Run(study, model, data, out, checkpoints, options, seed, f"{method} seed {seed}", {"method": method}, few)
     learner = resolve(spec.module, "Method")(options)
@@ -80,8 +84,7 @@ def train(
         return
     reference = load_model(model, run.device).requires_grad_(False)
     if spec.data == "pairs":
-        if pairs is None:
-            raise UserError(f"{method} learns from pairs of answers: name their folder with --pairs")
+        assert pairs is not None
         groups = load_pairs(pairs, run.examples)
         run.settings["pairs"] = checkpoint.fingerprint([(group.prompt, group.responses) for group in groups])
         assert isinstance(options, RLOptions)
