@@ -115,7 +115,7 @@ class Executor(RemoteExecutor):
             except Exception as error:  # submitit raises several kinds
                 told = " ".join(str(error).split())
                 # sbatch may have died after Slurm took the job: that one must not run beside the next
-                status._call(["scancel", "--quiet", f"--name={name}"])
+                status.cancel_named(name)
                 if attempt + 1 == _ATTEMPTS or not _passing(told):
                     raise WorkflowError(f"sbatch failed: {told}") from None
                 time.sleep(2**attempt)

@@ -84,6 +84,11 @@ def cancel(jobs: Iterable[str]) -> None:
         _call(["scancel", "--quiet", *ids])
 
 
+def cancel_named(name: str) -> None:
+    """Cancel what runs under a job name, if anything does."""
+    _call(["scancel", "--quiet", f"--name={name}"])
+
+
 def _call(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ import torch
 from torch import Tensor
 
 from hargo import tasks
+from hargo.config import Study
 from hargo.config.options import OptimOptions, PolicyOptions, PretrainOptions, RLOptions, SFTOptions
+from hargo.data.protocols import limit
+from hargo.data.records import load_rows
 from hargo.methods.base import Method, Signals
-from hargo.models.encode import Example, answer_text
+from hargo.models.encode import Example, answer_text, encode
 from hargo.rollout import Completion, Request, generate
 from hargo.training.log import quantiles
 from hargo.training.loop import Batch
@@ -253,6 +257,13 @@ class Rollouts:
 def answer_limit(task: str, limits: dict[str, int]) -> int:
     """Most new tokens for a task: the study's bound, else the task's own."""
     return limits.get(task) or tasks.load(task).max_new_tokens
+
+
+def training_examples(study: Study, tokenizer: Any, data: Path, options: OptimOptions) -> list[Example]:
+    """What a stage learns from: the rows of data/train.jsonl of the study's tasks, within the stage's limits."""
+    rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
+    rows = limit(rows, getattr(options, "train_limit", None), study.data.split_seed, "rl")
+    return drop_long(encode(tokenizer, rows, study.model.system), options)
 
 
 def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:

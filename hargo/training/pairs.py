@@ -10,14 +10,12 @@ from pathlib import Path
 
 from hargo import provenance, tasks
 from hargo.config import Study
-from hargo.data.protocols import limit
-from hargo.data.records import load_rows
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.models.encode import Example, answer_text, encode
+from hargo.models.encode import Example, answer_text
 from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
 from hargo.rollout import Request, generate
-from hargo.training.experience import answer_limit, drop_long
+from hargo.training.experience import answer_limit, training_examples
 from hargo.training.pack import Group
 
 logger = logging.getLogger(__name__)
@@ -34,9 +32,7 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
     options = study.rl
     device = deterministic(study)
     tokenizer, policy = load_tokenizer(model), load_model(model, device)
-    rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
-    rows = limit(rows, options.train_limit, study.data.split_seed, "rl")
-    examples = drop_long(encode(tokenizer, rows, study.model.system), options)
+    examples = training_examples(study, tokenizer, data, options)
     stop, began = stop_ids(policy, tokenizer), time.monotonic()
     found: list[dict] = []
     counts: Counter[str] = Counter()

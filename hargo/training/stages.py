@@ -12,18 +12,17 @@ import torch
 
 from hargo import provenance
 from hargo.config import Study
-from hargo.config.options import LoRAOptions, OptimOptions, PolicyOptions, RLOptions
+from hargo.config.options import LoRAOptions, OptimOptions, PolicyOptions, RLOptions, SFTOptions
 from hargo.config.registry import resolve
-from hargo.data.protocols import limit
-from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json
+from hargo.methods.base import Method
 from hargo.methods.sft import Method as SFT
 from hargo.models.adapt import add_adapters, add_critic, plain
-from hargo.models.encode import Example, encode
+from hargo.models.encode import Example
 from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, save_model, stop_ids
 from hargo.training import checkpoint, loop
-from hargo.training.experience import Demonstrations, Preferences, Rollouts, answer_limit, drop_long
+from hargo.training.experience import Demonstrations, Preferences, Rollouts, answer_limit, training_examples
 from hargo.training.pack import Group
 from hargo.training.pairs import load_pairs
 
@@ -45,10 +44,7 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
 def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
     """Fine-tune on the answers of the training rows."""
     run = _Run(study, model, data, out, checkpoints, study.sft, seed, title=f"sft seed {seed}", settings={})
-    examples = repeated(run.examples, study.sft.repeat)
-    groups = [Group(example.prompt, [example.answer]) for example in examples]
-    longest = max(group.tokens for group in groups)
-    run.train(Demonstrations(groups, study.sft, SFT(), seed, run.device), longest)
+    run.demonstrate(study.sft, SFT())
 
 
 def train(
@@ -73,14 +69,11 @@ def train(
         raise UserError(
             f"{method} learns from pairs of answers: name their folder, made by `hargo preferences`, with --pairs"
         )
-    few = getattr(options, "train_limit", None)
-    run = _Run(study, model, data, out, checkpoints, options, seed, f"{method} seed {seed}", {"method": method}, few)
+    run = _Run(study, model, data, out, checkpoints, options, seed, f"{method} seed {seed}", {"method": method})
     learner = resolve(spec.module, "Method")(options)
     if isinstance(options, LoRAOptions):
         run.model = add_adapters(run.model, options, seed)
-        examples = repeated(run.examples, options.repeat)
-        groups = [Group(example.prompt, [example.answer]) for example in examples]
-        run.train(Demonstrations(groups, options, learner, seed, run.device), max(group.tokens for group in groups))
+        run.demonstrate(options, learner)
         return
     reference = load_model(model, run.device).requires_grad_(False)
     if spec.data == "pairs":
@@ -119,15 +112,13 @@ class _Run:
         seed: int,
         title: str,
         settings: dict[str, Any],
-        train_limit: int | None = None,
     ):
         self.study, self.out, self.options, self.seed, self.title = study, out, options, seed, title
         self.device = deterministic(study)
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
         self.model = load_model(model, self.device)
-        rows = limit(self._rows(data), train_limit, study.data.split_seed, "rl")
-        self.examples = drop_long(encode(self.tokenizer, rows, study.model.system), options)
+        self.examples = training_examples(study, self.tokenizer, data, options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
         self.settings = {
@@ -142,8 +133,12 @@ class _Run:
         }
         self.checkpoints = checkpoints
 
-    def _rows(self, data: Path) -> list[Row]:
-        return [row for row in load_rows(data / "train.jsonl") if row.task in self.study.tasks]
+    def demonstrate(self, options: SFTOptions, method: Method) -> None:
+        """Train on the rows' own answers."""
+        examples = repeated(self.examples, options.repeat)
+        groups = [Group(example.prompt, [example.answer]) for example in examples]
+        longest = max(group.tokens for group in groups)
+        self.train(Demonstrations(groups, options, method, self.seed, self.device), longest)
 
     def train(self, stage: loop.Stage, longest: int) -> None:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
