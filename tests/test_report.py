@@ -21,10 +21,12 @@ from hypothesis import strategies as st
 from hargo.config import Study
 from hargo.data.records import Row
 from hargo.errors import UserError
+from hargo.evaluation.statistics import need
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.report import compare, content, figures, markdown, page, tables
+from hargo.report import compare, content, evidence, figures, markdown, page, tables
 from hargo.report.blocks import Table
 from hargo.report.build import build, print_headline
+from hargo.report.power import power
 from hargo.report.results import Results, read
 
 
@@ -113,31 +115,44 @@ def test_baselines_that_keep_up_are_named_first(out: Path) -> None:
     assert "2 seeds (0, 1)" in short
 
 
-def flat(results: Results, method: str, value: dict[int, float]) -> Results:
-    """The results with WinRate of `method` set by seed."""
-    models = [replace(m, figures=m.figures | {"win_rate": value[m.seed or 0]}) for m in results.models[method]]
+def outcomes(results: Results, method: str, won: dict[int, int]) -> Results:
+    """The results with the first `won[seed]` rows of `method` won and the others lost."""
+    models = []
+    for m in results.models[method]:
+        kinds = {p["id"]: "won" if i < won[m.seed or 0] else "lost" for i, p in enumerate(m.predictions)}
+        models.append(replace(m, outcomes=kinds))
     return replace(results, models=results.models | {method: models})
 
 
-def test_a_gap_within_the_seed_spread_is_not_distinguishable(results: Results) -> None:
-    near = flat(flat(results, "grpo", {0: 50.0, 1: 52.0}), "hargo", {0: 51.0, 1: 52.0})
+def test_a_gap_that_seeds_explain_is_not_distinguishable(results: Results) -> None:
+    near = outcomes(outcomes(results, "grpo", {0: 40, 1: 40}), "hargo", {0: 44, 1: 72})
     found = compare.gap(near, "hargo", "grpo", "win_rate")
-    assert found is not None and (found.gap, found.seed_spread) == (0.5, 2.0)
-    assert not found.distinguishable
+    assert found is not None and found.gap == pytest.approx(22.5)
+    assert found.interval[0] > 0 and not found.distinguishable
+    steady = outcomes(near, "hargo", {0: 58, 1: 58})
+    found = compare.gap(steady, "hargo", "grpo", "win_rate")
+    assert found is not None and found.gap == pytest.approx(22.5) and found.distinguishable
+    marks = {row["method"]: row["win_rate_marks"] for row in evidence.annotate(steady, tables.summary(steady)[:3])}
+    assert marks["hargo"] == "*†" and "†" not in marks["sft"]
+    assert any("from GRPO" in line and "WinRate: HARGO (+22.50" in line for line in evidence.verdicts(steady))
 
 
-def test_a_gap_needs_both_seeds_and_rows(results: Results) -> None:
-    worst = [replace(m, outcomes=dict.fromkeys(m.outcomes, "lost")) for m in results.models["grpo"]]
-    best = [replace(m, outcomes=dict.fromkeys(m.outcomes, "won")) for m in results.models["hargo"]]
-    far = replace(results, models=results.models | {"grpo": worst, "hargo": best})
-    found = compare.gap(
-        flat(flat(far, "grpo", {0: 0.0, 1: 0.0}), "hargo", {0: 100.0, 1: 100.0}), "hargo", "grpo", "win_rate"
-    )
+def test_one_seed_calls_no_method_different(results: Results) -> None:
+    far = outcomes(outcomes(results, "grpo", {0: 0, 1: 0}), "hargo", {0: 80, 1: 80})
+    found = compare.gap(far, "hargo", "grpo", "win_rate")
     assert found is not None and found.interval == (100, 100) and found.distinguishable
     one = replace(far, models={k: v[:1] for k, v in far.models.items()}, study=report_tree.study(seeds=[0]))
     single = compare.gap(one, "hargo", "grpo", "win_rate")
-    assert single is not None and single.seed_spread is None and not single.distinguishable
+    assert single is not None and not single.distinguishable and "seeds unknown" in single.reading
+    assert "With one seed no method can be called different from SFT." in evidence.verdicts(one)
     assert any("One seed" in str(block) for block in content.sections(one, set())[0].blocks)
+
+
+def test_equal_methods_are_said_to_be_equal(results: Results) -> None:
+    same = replace(results, models=dict.fromkeys(("sft", "grpo", "hargo"), results.models["sft"]))
+    assert [line for line in evidence.verdicts(same) if line.startswith("Nothing is distinguishable")] == [
+        f"Nothing is distinguishable from {name} on any headline metric." for name in ("SFT", "GRPO")
+    ]
 
 
 @pytest.mark.parametrize("metric", list(tables.METRICS))
@@ -148,13 +163,43 @@ def test_bootstrap_surrounds_the_gap_and_turns_with_it(results: Results, metric:
     assert behind is not None
     assert ahead.interval[0] <= ahead.gap <= ahead.interval[1]
     assert ahead.interval == pytest.approx((-behind.interval[1], -behind.interval[0]))
+    value = tables.over_seeds(results.models["hargo"], metric)
+    own = compare.evidence(results).curves("hargo", metric)
+    assert value is not None and own is not None and own[0].mean() == pytest.approx(value.mean)
 
 
-def test_mcnemar_golden() -> None:
-    assert compare.sign_test(0, 0) == 1
-    assert compare.sign_test(5, 5) == 1
-    assert compare.sign_test(8, 2) == pytest.approx(0.109375)
-    assert compare.sign_test(2, 8) == compare.sign_test(8, 2)
+def test_mcnemar_counts_rows(results: Results) -> None:
+    name, seed, ours, theirs, p, corrected = compare.mcnemar(results, "sft")[0]
+    a, b = (results.models[m][0].predictions for m in (name, "sft"))
+    right = [(x["correct"], y["correct"]) for x, y in zip(a, b, strict=True)]
+    assert (name, seed, ours, theirs) == ("grpo", 0, right.count((True, False)), right.count((False, True)))
+    assert corrected >= p
+
+
+def test_near_duplicates_are_drawn_together_under_strict(results: Results) -> None:
+    """The synthetic prompts of a task differ in little: under `strict` they are few groups, and intervals widen."""
+    data = report_tree.study().data.model_copy(update={"protocol": "strict"})
+    strict = replace(results, study=results.study.model_copy(update={"data": data}))
+    assert len(set(compare.evidence(results).clusters.values())) == len(results.eval)
+    assert len(set(compare.evidence(strict).clusters.values())) < len(results.eval) / 2
+    wide, narrow = (compare.evidence(r).own("hargo", "em") for r in (strict, results))
+    assert wide is not None and narrow is not None and wide[1] - wide[0] > narrow[1] - narrow[0]
+
+
+def test_power_says_what_a_difference_needs(results: Results) -> None:
+    text = power(results, "win_rate", 4.0, "hargo", "grpo")
+    found = compare.evidence(results).difference("hargo", "grpo", "win_rate")
+    assert found is not None
+    asked = need(4.0, found, 80, 2)
+    assert f"{asked.rows} rows and 2 seeds" in text or "no number of rows" in text
+    assert "four studies of five" in text and "80 rows" in text
+    small = power(results, "race_f1", 0.01, "hargo", "grpo")
+    assert "no number of seeds" in small
+    for bad, message in ((("win_rates", 1.0, "hargo", "grpo"), "did you mean 'win_rate'"),
+                         (("em", 1.0, "hargos", "grpo"), "did you mean 'hargo'"),
+                         (("em", 0.0, "hargo", "grpo"), "--difference 0")):  # fmt: skip
+        with pytest.raises(UserError, match=message):
+            power(results, *bad)
 
 
 # --- pages ---
