@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,9 @@ def predict(
                 "truncated": rng.random() < 0.02,
             }
         )
+        if row.task.startswith("race") and tokens is not None:
+            sure = min(0.97, max(0.03, rng.gauss(0.8 if output == "yes" else 0.2, 0.15)))
+            found[-1]["choice"] = {"yes": round(math.log(sure), 4), "no": round(math.log(1 - sure), 4)}
     return found
 
 

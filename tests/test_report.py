@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 from hargo.config import Study
 from hargo.data.records import Row
 from hargo.errors import UserError
+from hargo.evaluation import calibration
 from hargo.evaluation.statistics import need
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.report import compare, content, evidence, figures, markdown, page, tables
+from hargo.report import compare, content, curves, evidence, figures, markdown, page, tables
 from hargo.report.blocks import Table
 from hargo.report.build import build, print_headline
 from hargo.report.power import power
@@ -60,7 +61,7 @@ def test_everything_that_the_workflow_declares_is_written(out: Path) -> None:
     for name in ("summary.csv", "per_task.csv", "ablation.csv", "heterogeneity.csv", "report.md", "report.html"):
         assert (out / name).stat().st_size > 0
     names = {path.name for path in (out / "figures").iterdir()}
-    assert names == {f"{figure}.{kind}" for figure in figures.FIGURES for kind in ("svg", "png")}
+    assert names == {f"{figure}.{kind}" for figure in figures.FIGURES | curves.FIGURES for kind in ("svg", "png")}
 
 
 def test_summary_by_hand(out: Path, tree: Path) -> None:
@@ -186,6 +187,18 @@ def test_near_duplicates_are_drawn_together_under_strict(results: Results) -> No
     assert wide is not None and narrow is not None and wide[1] - wide[0] > narrow[1] - narrow[0]
 
 
+def test_calibration_is_shown_where_it_was_recorded(out: Path, results: Results) -> None:
+    text = (out / "report.md").read_text(encoding="utf-8")
+    section = text.split("## Calibration")[1].split("\n## ")[0]
+    assert "figures/reliability.svg" in section and "figures/precision_recall.svg" in section
+    (row,) = re.findall(r"^\| HARGO \| ([0-9.]+) ± [0-9.]+ \|", section, re.MULTILINE)
+    found = [calibration.calibration(model.predictions) for model in results.models["hargo"]]
+    assert float(row) == pytest.approx(sum(c["ece"] for c in found if c) / 2, abs=0.05)
+    bare = [replace(m, predictions=[p | {"choice": None} for p in m.predictions]) for m in results.models["sft"]]
+    none = replace(results, models={"sft": bare})
+    assert not any(section.anchor == "calibration" for section in content.sections(none, set()))
+
+
 def test_power_says_what_a_difference_needs(results: Results) -> None:
     text = power(results, "win_rate", 4.0, "hargo", "grpo")
     found = compare.evidence(results).difference("hargo", "grpo", "win_rate")
@@ -304,7 +317,7 @@ def test_markdown_tables_keep_their_columns() -> None:
 
 
 def test_figures_are_the_same_bytes_again(results: Results, out: Path, tmp_path: Path) -> None:
-    drawn = figures.draw(results, tmp_path)
+    drawn = figures.draw(results, tmp_path, figures.FIGURES | curves.FIGURES)
     for path in sorted((out / "figures").iterdir()):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
     assert all(not re.search(r"\d{4}-\d\d-\d\dT", svg) for svg in drawn.values())

@@ -17,9 +17,13 @@ from hargo.io import write_json, write_jsonl
 
 logger = logging.getLogger(__name__)
 
+#: keys of a prediction that only language models and yes/no tasks have
+OPTIONAL = ("choice",)
+
 
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     """Answer data/eval.jsonl with the model folder `model` and write the results to the folder `out`."""
+    from hargo.evaluation.choice import choices
     from hargo.models.encode import answer_text, encode
     from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
     from hargo.rollout import Request, generate
@@ -54,6 +58,10 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
             text = answer_text(tokenizer, completion.ids, completion.ended)
             answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
         logger.info("evaluated %d of %d rows", start + len(part), len(rows))
+    race = [i for i, row in enumerate(rows) if tasks.load(row.task).positive]
+    prompts = [requests[i].prompt for i in race]
+    for i, choice in zip(race, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
+        answers[i]["choice"] = choice
     predictions = judge(rows, [a["output"] for a in answers], answers)
     out.mkdir(parents=True, exist_ok=True)
     write_jsonl(out / "predictions.jsonl", predictions)
@@ -79,5 +87,6 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
                 **asdict(verdict),
                 "tokens": extra[i].get("tokens"),
                 "truncated": extra[i].get("truncated", False),
+                **{key: extra[i][key] for key in OPTIONAL if extra[i].get(key) is not None},
             }
     return predictions

@@ -2,8 +2,8 @@
 
 Every metric is a ratio of sums over evaluation rows (`Sums`). Two things blur it: which rows were asked, and which
 seeds were trained. Rows are drawn again with replacement (Efron and Tibshirani 1993, chapter 8), all models on the same
-draw, near-duplicates together. A test between methods also counts how much seeds differ, with Student's t, because two to
-five seeds give few degrees of freedom; the two parts add up as in Graybill and Wang's (1980) intervals on sums of
+draw, near-duplicates together. A test between methods also counts how much seeds differ, with Student's t, because two
+to five seeds give few degrees of freedom; the two parts add up as in Graybill and Wang's (1980) intervals on sums of
 variances.
 """
 
