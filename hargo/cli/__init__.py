@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hargo.cli import evidence
+from hargo.cli import evidence, race
 from hargo.cli.common import (
     Checkpoints,
     Config,
@@ -40,6 +40,7 @@ model_app = typer.Typer(help="Fetch and prepare the base model.", **plain)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
+app.add_typer(race.app, name="race")
 app.command()(evidence.power)
 
 

@@ -17,12 +17,28 @@ from hargo.io import write_json, write_jsonl
 
 logger = logging.getLogger(__name__)
 
-#: keys of a prediction that only language models and yes/no tasks have
-OPTIONAL = ("choice",)
+#: keys of a prediction that only some have
+OPTIONAL = ("choice", "too_long")
 
 
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     """Answer data/eval.jsonl with the model folder `model` and write the results to the folder `out`."""
+    rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
+    if not rows:
+        raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
+    predictions = answer(study, model, rows)
+    out.mkdir(parents=True, exist_ok=True)
+    write_jsonl(out / "predictions.jsonl", predictions)
+    write_json(out / "metrics.json", summarise(predictions))
+    write_json(out / "run.json", provenance.record(study, stage="evaluate", model=str(model)))
+    logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
+
+
+def answer(study: Study, model: Path, rows: Sequence[Row], skip_long: bool = False) -> list[dict[str, Any]]:
+    """Predictions of the model folder `model` in the order of the rows.
+
+    skip_long: a row that does not fit the model's context is left undecided (`too_long`) instead of an error
+    """
     from hargo.evaluation.choice import choices
     from hargo.models.encode import answer_text, encode
     from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
@@ -30,9 +46,6 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     from hargo.training.experience import answer_limit
 
     device = deterministic(study)
-    rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
-    if not rows:
-        raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
     tokenizer = load_tokenizer(model)
     policy = load_model(model, device)
     limits = study.evaluation.max_new_tokens
@@ -40,12 +53,17 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
         Request(example.prompt, answer_limit(example.row.task, limits))
         for example in encode(tokenizer, rows, study.model.system)
     ]
-    check_context(policy, max(len(r.prompt) + r.limit for r in requests), "evaluation")
-    stop = stop_ids(policy, tokenizer)
-    answers: list[dict[str, Any]] = [{} for _ in rows]
-    chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
+    answers: list[dict[str, Any]] = [{"output": ""} for _ in rows]
     order = sorted(range(len(rows)), key=lambda i: len(requests[i].prompt))
-    for start in range(0, len(rows), chunk):
+    room = getattr(policy.config, "max_position_embeddings", None)
+    if skip_long and room is not None:
+        for i in [i for i in order if len(requests[i].prompt) + requests[i].limit > room]:
+            answers[i] = {"output": "", "too_long": True}
+            order.remove(i)
+    check_context(policy, max((len(requests[i].prompt) + requests[i].limit for i in order), default=0), "evaluation")
+    stop = stop_ids(policy, tokenizer)
+    chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
+    for start in range(0, len(order), chunk):
         part = order[start : start + chunk]
         completions = generate(
             policy,
@@ -57,17 +75,12 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
         for i, (completion,) in zip(part, completions, strict=True):
             text = answer_text(tokenizer, completion.ids, completion.ended)
             answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
-        logger.info("evaluated %d of %d rows", start + len(part), len(rows))
-    race = [i for i, row in enumerate(rows) if tasks.load(row.task).positive]
+        logger.info("evaluated %d of %d rows", start + len(part), len(order))
+    race = [i for i in order if tasks.load(rows[i].task).positive]
     prompts = [requests[i].prompt for i in race]
     for i, choice in zip(race, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
         answers[i]["choice"] = choice
-    predictions = judge(rows, [a["output"] for a in answers], answers)
-    out.mkdir(parents=True, exist_ok=True)
-    write_jsonl(out / "predictions.jsonl", predictions)
-    write_json(out / "metrics.json", summarise(predictions))
-    write_json(out / "run.json", provenance.record(study, stage="evaluate", model=str(model)))
-    logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
+    return judge(rows, [a["output"] for a in answers], answers)
 
 
 def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.report import calibration, evidence
+from hargo.report import calibration, evidence, external
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
 from hargo.report.compare import Gap, gap, level_baselines
 from hargo.report.controls import controls
@@ -28,6 +28,7 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
         Section("gap", "HARGO against GRPO", _gap(results)),
         Section("training", "Training", _training(results)),
         Section("races", "Data races", _races(results)),
+        Section("external", "DataRaceBench", external.blocks(results)),
         Section("calibration", "Calibration", calibration.blocks(results)),
         Section("questions", "Questions", _questions(results)),
         Section("ablation", "Ablation", _ablation(results)),
