@@ -144,6 +144,10 @@ def test_an_external_test_set_asks_every_model_and_trains_nothing(finished: Path
     assert jobs(finished, "--config", named) == {"external": 10, "report": 1}
 
 
+def test_labels_are_verified_only_when_asked(finished: Path) -> None:
+    assert jobs(finished, "verify", study=None) == {"verify": 1}
+
+
 def test_changed_data_redoes_everything(finished: Path) -> None:
     changed = jobs(finished, "--config", "data={embedded: {seed: 4}}")
     assert changed == jobs(finished, "--forceall")

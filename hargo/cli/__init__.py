@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hargo.cli import evidence, race
+from hargo.cli import evidence, race, verify
 from hargo.cli.common import (
     Checkpoints,
     Config,
@@ -42,6 +42,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
 app.add_typer(race.app, name="race")
 app.command()(evidence.power)
+data_app.command()(verify.verify)
 
 
 def _version(asked: bool) -> None:
