@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import random
 import re
 import shutil
@@ -24,7 +25,7 @@ from hargo.errors import UserError
 from hargo.evaluation import calibration
 from hargo.evaluation.statistics import need
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.report import compare, content, curves, evidence, figures, markdown, page, tables
+from hargo.report import compare, content, curves, evidence, figures, leakage, markdown, page, tables
 from hargo.report.blocks import Table
 from hargo.report.build import build, print_headline
 from hargo.report.power import power
@@ -197,6 +198,54 @@ def test_calibration_is_shown_where_it_was_recorded(out: Path, results: Results)
     bare = [replace(m, predictions=[p | {"choice": None} for p in m.predictions]) for m in results.models["sft"]]
     none = replace(results, models={"sft": bare})
     assert not any(section.anchor == "calibration" for section in content.sections(none, set()))
+
+
+def test_leakage_is_on_the_page(out: Path) -> None:
+    section = (out / "report.md").read_text(encoding="utf-8").split("## Leakage and memory")[1].split("\n## ")[0]
+    assert "| Data race, Fortran | 20 | 100.0 % | 100.0 % | 100.0 % | 9, right 95.0 % | 88.2 % |" in section
+    (line,) = re.findall(r"^\| Race F1 % \|.*$", section, re.MULTILINE)
+    assert line.count("(keeps up)") >= 1 and re.search(r"\[\d+\.\d\d, \d+\.\d\d\] \|$", line.replace("\\", ""))
+
+
+def test_race_metrics_by_the_nearest_training_program(results: Results) -> None:
+    """All rows stand in training; taking the shortest ones out of it leaves them with less similar neighbours."""
+    assert set(leakage.bands(results).values()) == {"1: a twin"}
+    race = {row.id for row in results.eval if row.task.startswith("race")}
+    assert set(leakage.bands(results)) == race
+    shortest = min(len(row.prompt.split()) for row in results.eval if row.id in race)
+    fewer = replace(results, train=[row for row in results.train if len(row.prompt.split()) > shortest])
+    place = leakage.bands(fewer)
+    near, twin = (sum(value.startswith(band) for value in place.values()) for band in ("0.", "1"))
+    assert near + twin + sum(value == "below 0.8" for value in place.values()) == 40 and twin < 40
+    (table,) = leakage.similar(fewer)
+    assert isinstance(table, Table)
+    sft = next(row for row in table.rows if row[0] == "SFT")
+    shown = [band for band, _, _ in leakage.BANDS if band in place.values()]
+    accuracy = [float(cell) for cell in sft[1::2]]
+    counts = [sum(value == band for value in place.values()) for band in shown]
+    whole = sum(a * n for a, n in zip(accuracy, counts, strict=True)) / 40
+    both = [m.metrics["race"]["accuracy"] for m in results.models["sft"]]
+    assert whole == pytest.approx(sum(both) / 2, abs=0.1)
+
+
+def test_flips_by_hand() -> None:
+    def row(before: float, after: float | None) -> dict[str, Any]:
+        def choice(p: float) -> dict[str, float]:
+            return {"yes": math.log(p), "no": math.log(1 - p)}
+
+        return {"choice": choice(before)} | ({"perturbed": {"rename": choice(after)}} if after else {})
+
+    rows = [row(0.9, 0.4), row(0.9, 0.6), row(0.2, 0.3), row(0.2, 0.7), row(0.5, None), {"choice": None}]
+    assert leakage.flip_rate(rows, "rename") == (2, 4)
+    assert leakage.flip_rate(rows, "resize") == (0, 0)
+
+
+def test_flips_are_shown_for_what_was_asked(results: Results) -> None:
+    (table,) = leakage.flips(results)
+    assert isinstance(table, Table)
+    assert table.header == ["Method", "other names % of 40", "declarations reordered", "other sizes"]
+    counts = [leakage.flip_rate(m.predictions, "rename")[0] for m in results.models["sft"]]
+    assert table.rows[0] == ["SFT", f"{100 * sum(counts) / 80:.1f}", "–", "–"]
 
 
 def test_power_says_what_a_difference_needs(results: Results) -> None:

@@ -263,6 +263,9 @@ class EvaluationOptions(Options):
         default_factory=dict, description="Per task, where it differs from the task's own bound."
     )
     tie: float = Field(1e-6, ge=0, description="Rewards closer than this are a tie in WinRate.")
+    perturb: bool = Field(
+        True, description="Ask again for P(yes) of race rows with other names, order of declarations and sizes."
+    )
     external: str | None = Field(
         None, description="Folder with a copy of DataRaceBench that every model answers too; not used in training."
     )

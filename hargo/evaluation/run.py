@@ -10,6 +10,7 @@ from typing import Any
 
 from hargo import provenance, tasks
 from hargo.config import Study
+from hargo.data.perturb import KINDS, perturb
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
 from hargo.evaluation.metrics import summarise
@@ -18,7 +19,7 @@ from hargo.io import write_json, write_jsonl
 logger = logging.getLogger(__name__)
 
 #: keys of a prediction that only some have
-OPTIONAL = ("choice", "too_long")
+OPTIONAL = ("choice", "perturbed", "too_long")
 
 
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
@@ -26,7 +27,7 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
     if not rows:
         raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
-    predictions = answer(study, model, rows)
+    predictions = answer(study, model, rows, perturbed=study.evaluation.perturb)
     out.mkdir(parents=True, exist_ok=True)
     write_jsonl(out / "predictions.jsonl", predictions)
     write_json(out / "metrics.json", summarise(predictions))
@@ -34,10 +35,13 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
 
 
-def answer(study: Study, model: Path, rows: Sequence[Row], skip_long: bool = False) -> list[dict[str, Any]]:
+def answer(
+    study: Study, model: Path, rows: Sequence[Row], skip_long: bool = False, perturbed: bool = False
+) -> list[dict[str, Any]]:
     """Predictions of the model folder `model` in the order of the rows.
 
     skip_long: a row that does not fit the model's context is left undecided (`too_long`) instead of an error
+    perturbed: also ask race rows in other words (`hargo.data.perturb`), for P(yes) alone
     """
     from hargo.evaluation.choice import choices
     from hargo.models.encode import answer_text, encode
@@ -80,6 +84,14 @@ def answer(study: Study, model: Path, rows: Sequence[Row], skip_long: bool = Fal
     prompts = [requests[i].prompt for i in race]
     for i, choice in zip(race, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
         answers[i]["choice"] = choice
+    if perturbed:
+        asked = [(i, kind, row) for i in race for kind in KINDS if (row := perturb(rows[i], kind)) is not None]
+        prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in asked], study.model.system)]
+        fits = [k for k, prompt in enumerate(prompts) if room is None or len(prompt) < room]
+        found = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)
+        for k, choice in zip(fits, found, strict=True):
+            if choice is not None:
+                answers[asked[k][0]].setdefault("perturbed", {})[asked[k][1]] = choice
     return judge(rows, [a["output"] for a in answers], answers)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.report import calibration, evidence, external
-from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
+from hargo.report import calibration, evidence, external, leakage
+from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Warn
 from hargo.report.compare import Gap, gap, level_baselines
 from hargo.report.controls import controls
 from hargo.report.evidence import CAPTION, bracket, interval, marks, signed, verdicts
@@ -33,7 +33,7 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
         Section("questions", "Questions", _questions(results)),
         Section("ablation", "Ablation", _ablation(results)),
         Section("heterogeneity", "How the tasks differ", _heterogeneity(results)),
-        Section("leakage", "Leakage", _leakage(results)),
+        Section("leakage", "Leakage and memory", leakage.blocks(results)),
         Section("predictions", "Predictions", browser),
         Section("provenance", "Provenance", provenance(results)),
     ]
@@ -376,13 +376,4 @@ def _heterogeneity(results: Results) -> list[Block]:
             "Answer length on evaluation rows: median, middle half and p10 to p90; log scale.",
             "Answer lengths per task for the references and for the models.",
         ),
-    ]
-
-
-def _leakage(results: Results) -> list[Block]:
-    if results.audit is None:
-        return []
-    return [
-        Text("What the audit of the data found: repeats, near-duplicates across the split, names that tell the label."),
-        Verbatim("The audit in full", results.audit_text or str(results.audit)),
     ]
