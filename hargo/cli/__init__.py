@@ -42,6 +42,7 @@ app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
 app.add_typer(race.app, name="race")
 app.command()(evidence.power)
+app.command()(evidence.compare)
 data_app.command()(verify.verify)
 
 

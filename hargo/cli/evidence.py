@@ -26,3 +26,19 @@ def power(
     from hargo.report.results import read
 
     print(needed(read(study, results or Path("results") / study.name), metric, difference, first, second))
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="Results of one study, e.g. results/demo.", metavar="RUN_A")],
+    second: Annotated[Path, typer.Argument(help="Results of another.", metavar="RUN_B")],
+    out: Annotated[Path | None, typer.Option("--out", help="Also write it as Markdown.", metavar="FILE")] = None,
+) -> None:
+    """Two studies side by side: settings, figures, and which differences are more than noise."""
+    from hargo.report.versus import versus
+
+    text = versus(first, second)
+    print(text, end="")
+    if out is not None:
+        from hargo.io import write_text
+
+        write_text(out, text)

@@ -81,7 +81,7 @@ def interval(curve: np.ndarray, count: int, level: float = LEVEL) -> tuple[float
 
 
 def difference(first: Sums, second: Sums, drawn: np.ndarray, count: int | None = None) -> Difference:
-    """The gap between two methods on the same rows. Both have the same number of seeds.
+    """The gap between two methods on the same rows.
 
     drawn: from `weights`; count: independent rows or groups, by default the number of rows
     """
@@ -91,12 +91,15 @@ def difference(first: Sums, second: Sums, drawn: np.ndarray, count: int | None =
 
 
 def from_curves(a: np.ndarray, b: np.ndarray, curves_a: np.ndarray, curves_b: np.ndarray, count: int) -> Difference:
-    """`difference` from values [seeds] and redrawn values [draws, seeds] of both methods."""
+    """`difference` from values [seeds] and redrawn values [draws, seeds] of both methods.
+
+    Where the two answer different rows their draws are independent, and `count` is the smaller number of rows.
+    """
     gap = float(a.mean() - b.mean())
     curve = curves_a.mean(axis=1) - curves_b.mean(axis=1)
     rows = float(curve.var()) * count / max(count - 1, 1)
     seeds, both, freedom = None, 0.0, inf
-    if len(a) > 1:
+    if min(len(a), len(b)) > 1:
         seeds, both, freedom = _between_seeds([(a, curves_a), (b, curves_b)])
     p = _p(gap, max(0.0, rows - both), seeds or 0.0, freedom, count)
     return Difference(gap, interval(curve, count), rows, seeds, freedom, both, p)
@@ -104,14 +107,16 @@ def from_curves(a: np.ndarray, b: np.ndarray, curves_a: np.ndarray, curves_b: np
 
 def _between_seeds(sides: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float, float]:
     """`seeds`, `both` and `freedom` (Welch's) of a difference of two means over seeds."""
-    k = len(sides[0][0])
-    spreads = [float(values.var(ddof=1)) for values, _ in sides]
-    noise = sum(
-        float((curves - curves.mean(axis=1, keepdims=True)).var(axis=0).mean()) * k / (k - 1) for _, curves in sides
-    )
-    squares = sum(s * s for s in spreads)
-    freedom = (k - 1) * sum(spreads) ** 2 / squares if squares > 0 else float(k - 1)
-    return sum(spreads) / k, noise / k, freedom
+    seeds = both = squares = 0.0
+    for values, curves in sides:
+        k = len(values)
+        part = float(values.var(ddof=1)) / k
+        chance = curves - curves.mean(axis=1, keepdims=True)
+        both += float(chance.var(axis=0).mean()) / (k - 1)
+        seeds += part
+        squares += part * part / (k - 1)
+    freedom = seeds**2 / squares if squares > 0 else float(min(len(values) for values, _ in sides) - 1)
+    return seeds, both, freedom
 
 
 def _p(gap: float, rows: float, seeds: float, freedom: float, count: int) -> float:

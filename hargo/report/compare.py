@@ -59,11 +59,16 @@ class Gap:
 
     @property
     def reading(self) -> str:
-        if self.distinguishable:
-            return "more than noise"
-        if self.one_seed and self.corrected < LEVEL:
-            return "more than rows explain, seeds unknown"
-        return "not distinguishable"
+        return reading(self.found, self.corrected)
+
+
+def reading(found: Difference, corrected: float) -> str:
+    """A difference in words: against other rows and other seeds, or against other rows alone."""
+    if corrected < LEVEL:
+        return "more than noise" if found.seeds is not None else "more than rows explain, seeds unknown"
+    if found.seeds is not None and not found.interval[0] <= 0 <= found.interval[1]:
+        return "not distinguishable: seeds may explain it"
+    return "not distinguishable"
 
 
 class Evidence:
