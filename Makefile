@@ -11,7 +11,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow slurm-up slurm-down lint format schema clean
+.PHONY: help env demo test test-slow slurm-demo slurm-up slurm-down lint format schema clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +39,13 @@ test: env ## quick tests
 
 test-slow: env ## every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rs --durations 10
+
+slurm-demo: env ## the demo study through profiles/slurm on a Slurm cluster of this machine, in build/slurm-demo
+	@mkdir -p build/slurm-demo
+	$(BIN)/python tests/slurm/cluster.py run -- $(BIN)/snakemake --profile profiles/slurm --jobs 2 \
+	  --directory build/slurm-demo --configfile $(abspath $(STUDY)) --quiet host reason $(DEMO_ARGS)
+	@cd build/slurm-demo && $(CURDIR)/$(BIN)/hargo report --show --config $(abspath $(STUDY))
+	@cd build/slurm-demo && $(CURDIR)/$(BIN)/hargo slurm report --config $(abspath $(STUDY))
 
 slurm-up: env ## start a Slurm cluster on this machine and say how to use it
 	$(BIN)/python tests/slurm/cluster.py up

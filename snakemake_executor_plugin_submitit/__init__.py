@@ -108,24 +108,31 @@ class Executor(RemoteExecutor):
         return parameters(dict(job.resources.items()), job.threads, job.name)
 
     def _print_scripts(self, rule: str) -> None:
-        jobs = [job for job in self.dag.needrun_jobs() if job.rule.name == rule and not job.is_local]
-        for job in jobs:
-            print(f"# {job}\n{self.cluster.script(self._wanted(job), self._task(job), f'{rule}-{self.run}-1')}")
-        known = sorted({job.rule.name for job in self.dag.needrun_jobs() if not job.is_local})
+        all_jobs = [job for job in self.dag.needrun_jobs() if not job.is_local]
+        jobs = [job for job in all_jobs if job.rule.name == rule]
+        for wanted, equal in self._equal(jobs):
+            print(self.cluster.script(wanted, [self._task(job) for job in equal], f"{rule}-{self.run}-1"))
+        known = ", ".join(sorted({job.rule.name for job in all_jobs}))
         raise SystemExit(0 if jobs else f"no job of a rule {rule!r} would be submitted; of these would: {known}")
+
+    def _equal(self, jobs: list[JobExecutorInterface]) -> list[tuple[dict[str, Any], list[JobExecutorInterface]]]:
+        """Jobs with equal parameters together, no more than an array may hold."""
+        groups: dict[str, tuple[dict[str, Any], list[JobExecutorInterface]]] = {}
+        for job in jobs:
+            wanted = self._wanted(job)
+            groups.setdefault(repr(sorted(wanted.items())), (wanted, []))[1].append(job)
+        cap = self.settings.array_cap
+        return [(wanted, some[i : i + cap]) for wanted, some in groups.values() for i in range(0, len(some), cap)]
 
     def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
         # Snakemake lets jobs run on after SIGTERM; a batch system that ends Snakemake does not wait for them
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-        groups: dict[str, tuple[dict[str, Any], list[JobExecutorInterface]]] = {}
+        # all parameters first: a mistake in one job is an error before any is submitted
         for job in jobs:
-            wanted = self._wanted(job)
-            groups.setdefault(repr(sorted(wanted.items())), (wanted, []))[1].append(job)
-        for wanted, equal in groups.values():
-            new = [job for job in equal if not self._adopted(job)]
-            for start in range(0, len(new), self.settings.array_cap):
-                self._submit(wanted, new[start : start + self.settings.array_cap])
+            self._wanted(job)
+        for wanted, equal in self._equal([job for job in jobs if not self._adopted(job)]):
+            self._submit(wanted, equal)
 
     def run_job(self, job: JobExecutorInterface) -> None:
         self.run_jobs([job])
@@ -272,5 +279,11 @@ def _why(job: SubmittedJobInfo, outcome: tuple[str, object] | None, state: State
     text = log.read_text(errors="replace") if log.is_file() else ""
     # submitit's traceback of a failed command says nothing that the command has not said before
     text = re.sub(r"submitit ERROR.*?JobFailed: [^\n]*\n", "", text, flags=re.DOTALL)
+    if (state and state.name == "OUT_OF_MEMORY") or re.search(
+        r"memory limit|oom[-_]kill|out of memory", text, re.IGNORECASE
+    ):
+        told.append("out of memory: ask for more mem_mb")
+    if state and state.name in ("TIMEOUT", "DEADLINE"):
+        told.append("out of time: ask for more runtime")
     lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     return "\n".join([", ".join(told), f"log: {log}", *(f"  {line}" for line in lines), ""])

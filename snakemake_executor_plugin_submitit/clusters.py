@@ -34,11 +34,14 @@ class Slurm:
         executor.update_parameters(job_name=name, signal_delay_s=self.signal_delay, array_parallelism=count, **wanted)
         return executor
 
-    def script(self, wanted: dict[str, Any], task: Task, name: str) -> str:
-        """The sbatch script of one job, as it would be submitted, with the command that it runs as a comment."""
-        executor = self._executor(wanted, name, 1)
+    def script(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> str:
+        """The sbatch script of jobs as they would be submitted, and their commands as comments."""
+        executor = self._executor(wanted, name, len(tasks))
+        if len(tasks) > 1:
+            executor.parameters["map_count"] = len(tasks)
         text: str = executor._make_submission_file_text(executor._submitit_command_str, "")
-        return f"{text}\n# which runs, from its pickle in that folder:\n#   {task.command}\n"
+        commands = "\n".join(f"#   {task.command}" for task in tasks)
+        return f"{text}\n# which runs, from pickles in that folder:\n{commands}\n"
 
     def submit(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> list[str]:
         """Ids of the jobs, one sbatch for all. Raises SubmissionError.
@@ -99,8 +102,8 @@ class Local:
         self.folder, self.signal_delay, self.requeues = folder, signal_delay, requeues
         self.jobs: dict[str, Any] = {}
 
-    def script(self, wanted: dict[str, Any], task: Task, name: str) -> str:
-        return f"{task.command}\n"
+    def script(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> str:
+        return "".join(f"{task.command}\n" for task in tasks)
 
     def submit(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> list[str]:
         from submitit import LocalExecutor

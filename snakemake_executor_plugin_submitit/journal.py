@@ -22,7 +22,7 @@ class Entry:
     """One job: key of its outputs, signature of what it would do, and what became of it.
 
     array: its index, None for a job without an array; id: Slurm's, None before sbatch answered; submitted: seconds
-    since the epoch; asked: its parameters; end: how it ended, None as long as no Snakemake has seen that
+    since the epoch; asked: its parameters; end, ended: how and when it ended, None as long as no Snakemake has seen it
     """
 
     key: str
@@ -37,6 +37,7 @@ class Entry:
     asked: dict[str, Any] = field(default_factory=dict)
     id: str | None = None
     end: str | None = None
+    ended: float | None = None
 
     @property
     def owned(self) -> bool:
@@ -62,7 +63,7 @@ class Journal:
 
     def end(self, job: str, state: str) -> None:
         """job: Slurm's id, or the name of a submission that was refused."""
-        self._add(event="end", id=job, state=state)
+        self._add(event="end", id=job, state=state, time=time.time())
 
     def read(self) -> list[Entry]:
         """All jobs, in the order of their submission."""
@@ -83,10 +84,10 @@ class Journal:
                 for entry, number in zip(found.get(event["name"], []), event["ids"], strict=True):
                     entry.id, ids[number] = number, entry
             elif event["id"] in ids:
-                ids[event["id"]].end = event["state"]
+                ids[event["id"]].end, ids[event["id"]].ended = event["state"], event["time"]
             else:
                 for entry in found.get(event["id"], []):
-                    entry.end = event["state"]
+                    entry.end, entry.ended = event["state"], event["time"]
         return [entry for entries in found.values() for entry in entries]
 
     def _add(self, **event: Any) -> None:

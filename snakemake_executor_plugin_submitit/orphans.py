@@ -19,6 +19,7 @@ class Orphans:
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
+        self.began = time.time()
         found = [entry for entry in journal.read() if entry.end is None and not entry.owned]
         #: by key; of several the last, which is the one that Slurm may still run
         self.entries = {entry.key: entry for entry in found}
@@ -26,7 +27,7 @@ class Orphans:
         self.asked = False
 
     def take(self, job: Any) -> tuple[str, Path] | None:
-        """Id and folder of an earlier job that makes the outputs of this one, in the queue or done well.
+        """Id and folder of an earlier job that makes the outputs of this one, in the queue or done just now.
 
         One that does something else, or started from inputs that have changed, is cancelled.
         """
@@ -43,9 +44,8 @@ class Orphans:
         left = paths(Path(entry.folder), entry.id)
         # one that was killed between sbatch and its pickle has jobs in the queue that cannot run
         alive = self.queued.get(entry.id) == entry.name and left.submitted_pickle.exists()
-        done = result(left.result_pickle)
         same = entry.signature == wanted["signature"] and not _changed(job, entry.submitted)
-        if same and (alive or (done is not None and done[0] == "success" and _made(entry))):
+        if same and (alive or self._done_since(entry, left.result_pickle)):
             return entry.id, Path(entry.folder)
         if entry.id in self.queued:
             status.cancel([entry.id])
@@ -63,6 +63,16 @@ class Orphans:
                 number = main if entry.array is None else f"{main}_{entry.array}"
                 entry.id = number if number in self.queued else None
 
+    def _done_since(self, entry: Entry, path: Path) -> bool:
+        """Whether a job has ended well after Snakemake looked at what there is to do."""
+        done = result(path)
+        return (
+            done is not None
+            and done[0] == "success"
+            and path.stat().st_mtime > self.began
+            and all(Path(output).exists() for output in entry.outputs)
+        )
+
 
 def _ask(names: list[str]) -> dict[str, str]:
     for pause in (*BACKOFF, None):
@@ -78,7 +88,3 @@ def _ask(names: list[str]) -> dict[str, str]:
 def _changed(job: Any, since: float) -> bool:
     """Whether an input has changed since a time."""
     return any(path.exists() and path.stat().st_mtime > since for path in map(Path, map(str, job.input)))
-
-
-def _made(entry: Entry) -> bool:
-    return all(Path(path).exists() for path in entry.outputs)

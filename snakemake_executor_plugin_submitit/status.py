@@ -55,7 +55,7 @@ def queue(jobs: Iterable[str]) -> dict[str, State]:
         return {}
     if done.returncode != 0:
         raise Busy(done.stderr.strip())
-    found = {}
+    found: dict[str, State] = {}
     for line in done.stdout.splitlines():
         cells = []
         for width in _COLUMNS.values():
@@ -68,15 +68,16 @@ def queue(jobs: Iterable[str]) -> dict[str, State]:
 
 def accounting(jobs: Iterable[str]) -> dict[str, State]:
     """Jobs that the accounting knows: one sacct for all of them. Raises Busy where there is no accounting."""
-    done = _call(["sacct", "--noheader", "--parsable2", "--allocations", "--array",
+    done = _call(["sacct", "--noheader", "--parsable2", "--allocations",
                   "--format=JobID,State,ExitCode,NodeList,Reason", f"--jobs={','.join(main_ids(jobs))}"])  # fmt: skip
     if done.returncode != 0:
         raise Busy(done.stderr.strip())
-    found = {}
+    found: dict[str, State] = {}
     for line in done.stdout.splitlines():
         job, name, code, node, reason = line.split("|", 4)
         # `CANCELLED by 1000`
-        found[job] = State(name.split()[0] if name else "UNKNOWN", _known(reason), _exit(code), _known(node))
+        known = State(name.split()[0] if name else "UNKNOWN", _known(reason), _exit(code), _known(node))
+        found |= dict.fromkeys(_tasks(job), known)
     return found
 
 
@@ -88,7 +89,7 @@ def controller(jobs: Iterable[str]) -> dict[str, State]:
         return {}
     if done.returncode != 0:
         raise Busy(done.stderr.strip())
-    found = {}
+    found: dict[str, State] = {}
     for line in done.stdout.splitlines():
         fields = dict(re.findall(r"(\w+)=(\S*)", line))
         job = fields.get("JobId", "")
@@ -141,6 +142,18 @@ def unreachable(message: str) -> bool:
     signs = ("timed out", "unable to contact", "temporarily", "try again", "connection refused", "socket",
              "did not answer", "communication")  # fmt: skip
     return any(sign in message.lower() for sign in signs)
+
+
+def _tasks(job: str) -> list[str]:
+    """`7_[0-2,5%4]`, as sacct names tasks that wait, as ids of single tasks."""
+    main, bracket, rest = job.partition("_[")
+    if not bracket:
+        return [job]
+    found = []
+    for part in rest.rstrip("]").partition("%")[0].split(","):
+        first, _, last = part.partition("-")
+        found += [f"{main}_{i}" for i in range(int(first), int(last or first) + 1)]
+    return found
 
 
 def _known(text: str) -> str:

@@ -10,8 +10,13 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+
+#: process -> its status, of those that ended after a signal
+_STATUS: dict[int, int] = {}
 
 
 class JobFailed(Exception):
@@ -22,16 +27,18 @@ class Task:
     """A command that submitit can call, stop and put back into the queue.
 
     grace: seconds that the command has to write its checkpoint after the signal
+    done: the command has ended well, though only after the signal; there is nothing left to do
     """
 
-    def __init__(self, command: str, grace: float) -> None:
-        self.command, self.grace = command, grace
+    def __init__(self, command: str, grace: float, done: bool = False) -> None:
+        self.command, self.grace, self.done = command, grace, done
         self.process: subprocess.Popen[bytes] | None = None
         self.terminated = False
 
     def __call__(self) -> int:
-        started = time.time()
-        _record(event="start", time=started, node=os.environ.get("SLURMD_NODENAME", socket.gethostname()))
+        if self.done:
+            return 0
+        _record(event="start", time=time.time(), node=os.environ.get("SLURMD_NODENAME", socket.gethostname()))
         on_slurm = os.environ.get("SUBMITIT_EXECUTOR") == "slurm"
         if on_slurm:
             signal.signal(signal.SIGTERM, self._note)
@@ -40,10 +47,14 @@ class Task:
         try:
             status = self.process.wait()
             if self.terminated and status != 0:
-                self._wait_for_group(self.process.pid)
+                _group_ends(self.process.pid, self.grace)
         except BaseException:
             if self.process is not None:  # interrupted, but not for a checkpoint
-                self._kill(self.process)
+                for number in (signal.SIGTERM, signal.SIGKILL):
+                    with suppress(ProcessLookupError):
+                        os.killpg(self.process.pid, number)
+                    if _group_ends(self.process.pid, 5):
+                        break
             raise
         if status != 0 and self.terminated and on_slurm and _still_ours():
             # a preemption that Slurm announced with SIGTERM instead of submitit's signal
@@ -59,37 +70,38 @@ class Task:
         from submitit.helpers import DelayedSubmission
 
         process, self.process = self.process, None
-        if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGUSR2)
-            try:
-                process.wait(self.grace)
-            except subprocess.TimeoutExpired:
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGUSR2)
+            if not _group_ends(process.pid, self.grace):
                 os.killpg(process.pid, signal.SIGKILL)
-        _record(event="end", how="requeued", **_used())
-        return DelayedSubmission(Task(self.command, self.grace))
+                _group_ends(process.pid, 5)
+        done = process is not None and _STATUS.get(process.pid) == 0
+        _record(event="end", how="done" if done else "requeued", **_used())
+        return DelayedSubmission(Task(self.command, self.grace, done))
 
     def _note(self, *_: object) -> None:
         self.terminated = True
 
-    def _wait_for_group(self, group: int) -> None:
-        """The shell may die of a signal before the work below it has written its checkpoint."""
-        deadline = time.monotonic() + self.grace
-        while time.monotonic() < deadline:
-            try:
-                os.killpg(group, 0)
-            except ProcessLookupError:
-                return
-            time.sleep(0.1)
 
-    @staticmethod
-    def _kill(process: subprocess.Popen[bytes]) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if process.poll() is None:
-                os.killpg(process.pid, number)
-                try:
-                    process.wait(5)
-                except subprocess.TimeoutExpired:
-                    continue
+def _group_ends(group: int, seconds: float) -> bool:
+    """Whether a process of ours and all that it started end within a time.
+
+    The shell may die of a signal before the work below it has written its checkpoint. Popen.wait() is no help: the
+    signal's handler, which calls this, has interrupted it while it holds its lock.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(ChildProcessError):
+            ended, status = os.waitpid(group, os.WNOHANG)
+            if ended:
+                _STATUS[group] = status
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def result(path: Path) -> tuple[str, object] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hargo import tasks
 from hargo.config import Study
+from hargo.report import cluster
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
 from hargo.report.compare import Gap, gap, level_baselines, mcnemar
 from hargo.report.controls import controls
@@ -31,6 +32,7 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
         Section("leakage", "Leakage", _leakage(results)),
         Section("predictions", "Predictions", browser),
         Section("provenance", "Provenance", provenance(results)),
+        Section("cluster", "Cluster jobs", cluster.blocks(results.folder)),
     ]
     kept = []
     for section in made:
