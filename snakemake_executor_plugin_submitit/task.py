@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-
 #: process -> its status, of those that ended after a signal
 _STATUS: dict[int, int] = {}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cluster import Cluster
 
-PROGRAMS = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
+PROGRAMS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "srun")
 
 
 def eventually(ready: Callable[[], object], seconds: float = 60) -> None:
@@ -27,7 +27,8 @@ def eventually(ready: Callable[[], object], seconds: float = 60) -> None:
 class Run:
     """One call of Snakemake in a folder that is its own or that of an earlier run.
 
-    without: programs that it does not find; first: commands that a program's first call runs instead of the program
+    without: programs that fail; first: commands that a program's first call runs instead of the program; executor:
+    another one than this project's, from `packages`, a folder for PYTHONPATH
     """
 
     def __init__(
@@ -38,19 +39,24 @@ class Run:
         *options: str,
         without: tuple[str, ...] = (),
         first: dict[str, str] | None = None,
+        executor: str = "submitit",
+        packages: Path | None = None,
     ) -> None:
-        self.folder = folder
+        self.folder, self.conf = folder, cluster.environment["SLURM_CONF"]
         if snakefile is not None:
             (folder / "Snakefile").write_text(snakefile)
         self.tools = folder / "tools"
         shutil.rmtree(self.tools, ignore_errors=True)
         self._tools(without, first or {})
-        command = [sys.executable, "-m", "snakemake", "--executor", "submitit", "--jobs", "300", "--latency-wait", "5"]
+        command = [sys.executable, "-m", "snakemake", "--executor", executor, "--jobs", "300", "--latency-wait", "5"]
+        poll = "--submitit-poll" if executor == "submitit" else "--seconds-between-status-checks"
         environment = {**os.environ, **cluster.environment, "PATH": f"{self.tools}:/usr/bin:/bin"}
+        if packages:
+            environment["PYTHONPATH"] = str(packages)
         self.log = folder / "told"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*command, "--submitit-poll", "2", "--quiet", "host", *options],
+                [*command, poll, "2", "--quiet", "host", *options],
                 cwd=folder,
                 env=environment,
                 stdout=log,
@@ -65,7 +71,8 @@ class Run:
             path = self.tools / name
             if real is None:
                 continue
-            body = f'exec {real} "$@"'
+            # some executors take SLURM_CONF out of the environment
+            body = f'export SLURM_CONF={self.conf}; exec {real} "$@"'
             if name in without:
                 body = f"echo {name}: error: Problem talking to the database: Connection refused >&2; exit 1"
             if name in first:
