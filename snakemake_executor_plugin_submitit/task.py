@@ -69,12 +69,10 @@ class Task:
         from submitit.helpers import DelayedSubmission
 
         process, self.process = self.process, None
-        if process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGUSR2)
-            if not _group_ends(process.pid, self.grace):
-                os.killpg(process.pid, signal.SIGKILL)
-                _group_ends(process.pid, 5)
+        # again and again: a program that is still starting takes no notice of the first
+        if process is not None and not _group_ends(process.pid, self.grace, signal.SIGUSR2):
+            os.killpg(process.pid, signal.SIGKILL)
+            _group_ends(process.pid, 5)
         done = process is not None and _STATUS.get(process.pid) == 0
         _record(event="end", how="done" if done else "requeued", **_used())
         return DelayedSubmission(Task(self.command, self.grace, done))
@@ -83,20 +81,22 @@ class Task:
         self.terminated = True
 
 
-def _group_ends(group: int, seconds: float) -> bool:
-    """Whether a process of ours and all that it started end within a time.
+def _group_ends(group: int, seconds: float, told: signal.Signals | None = None) -> bool:
+    """Whether a process of ours and all that it started end within a time, told to every second by a signal.
 
     The shell may die of a signal before the work below it has written its checkpoint. Popen.wait() is no help: the
     signal's handler, which calls this, has interrupted it while it holds its lock.
     """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    began, sent = time.monotonic(), 0
+    while (passed := time.monotonic() - began) < seconds:
         with suppress(ChildProcessError):
             ended, status = os.waitpid(group, os.WNOHANG)
             if ended:
                 _STATUS[group] = status
+        now = told if told is not None and passed >= sent else 0
+        sent += bool(now)
         try:
-            os.killpg(group, 0)
+            os.killpg(group, now)
         except ProcessLookupError:
             return True
         time.sleep(0.05)
