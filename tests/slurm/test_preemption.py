@@ -40,8 +40,9 @@ def snakemake(folder: Path, *options: str, **variables: str) -> subprocess.Popen
 
 def steps(folder: Path, path: str) -> int:
     """Steps so far of a training run, from its checkpoints folder or, at the end, its outputs."""
+    name = path.removeprefix("results/cut/").removeprefix("train/").replace("/", "-")
     found = [
-        *(folder / "results/cut/checkpoints").glob(f"{name(path)}/*/metrics.jsonl"),
+        *(folder / "results/cut/checkpoints").glob(f"{name}/*/metrics.jsonl"),
         folder / path / "metrics.jsonl",
     ]
     return max(len(file.read_text().splitlines()) if file.exists() else 0 for file in found)
