@@ -89,6 +89,7 @@ class Executor(RemoteExecutor):
         if settings.poll:
             self.next_seconds_between_status_checks = settings.poll
         self.submitted = 0
+        #: the submission in hand, whose jobs have no id yet
         self.submitting = ""
         #: ids of all jobs that have not ended; the base class forgets its own list while it looks at the queue
         self.running: set[str] = set()
@@ -161,13 +162,13 @@ class Executor(RemoteExecutor):
         try:
             ids = self.cluster.submit(wanted, tasks, name)
         except SubmissionError as error:
+            self.submitting = ""
             self.journal.end(name, "REFUSED")
             for job in jobs:
                 self.report_job_error(SubmittedJobInfo(job), msg=f"{error} ")
             return
-        finally:
-            self.submitting = ""
         self.running.update(ids)
+        self.submitting = ""
         self.journal.accepted(name, ids)
         for job, number in zip(jobs, ids, strict=True):
             self._submitted(job, number, folder)
@@ -260,7 +261,7 @@ class Executor(RemoteExecutor):
         if told:
             self.logger.error(f"Could not cancel: {told}. Once Slurm answers: scancel {' '.join(ids)}")
             return
-        for number in self.running:
+        for number in [*self.running, *filter(None, [self.submitting])]:
             self.journal.end(number, "CANCELLED")
         self.logger.info(f"Cancelled {len(self.running)} jobs.")
 

@@ -30,7 +30,7 @@ class Slurm:
     def _executor(self, wanted: dict[str, Any], name: str, count: int) -> Any:
         from submitit import SlurmExecutor
 
-        executor = SlurmExecutor(self.folder / "%A", max_num_timeout=self.requeues)
+        executor = SlurmExecutor(self.folder, max_num_timeout=self.requeues)
         executor.update_parameters(job_name=name, signal_delay_s=self.signal_delay, array_parallelism=count, **wanted)
         return executor
 
@@ -108,7 +108,7 @@ class Local:
     def submit(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> list[str]:
         from submitit import LocalExecutor
 
-        executor = LocalExecutor(self.folder / "%A", max_num_timeout=self.requeues)
+        executor = LocalExecutor(self.folder, max_num_timeout=self.requeues)
         # without a limit of its own a job may take a year
         minutes = wanted.get("time", 60 * 24 * 365)
         executor.update_parameters(timeout_min=minutes, signal_delay_s=self.signal_delay)
@@ -145,7 +145,7 @@ class Debug(Local):
     def submit(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> list[str]:
         from submitit import DebugExecutor
 
-        executor = DebugExecutor(self.folder / "%A")
+        executor = DebugExecutor(self.folder)
         for task in tasks:
             job = executor.submit(task)
             self.outcomes[f"{name}-{len(self.outcomes)}"] = job.exception()  # runs it
@@ -166,4 +166,4 @@ def paths(folder: Path, job: str) -> Any:
     """Submitit's paths of a job: result_pickle, stderr, submitted_pickle."""
     from submitit.core.utils import JobPaths
 
-    return JobPaths(folder / "%A", job_id=job)
+    return JobPaths(folder, job_id=job)

@@ -98,6 +98,6 @@ def test_sft_and_hargo_preempted_twice_and_cut_by_the_limit_end_in_the_same_weig
     for path in MODELS.values():
         log = (cut / "results/cut/logs" / f"{path.removeprefix('results/cut/').replace('/', '-')}.log").read_text()
         assert log.count("resuming after step") == 1, log  # the log is of the last slice
-    records = [path.read_text() for path in (cut / ".snakemake/submitit").glob("*/*/*_runs.jsonl")]
+    records = [path.read_text() for path in (cut / ".snakemake/submitit").glob("*/*_runs.jsonl")]
     ends = [[json.loads(line)["how"] for line in text.splitlines() if '"end"' in line] for text in records]
     assert [some for some in ends if len(some) > 1] == 2 * [["requeued"] * 3 + ["done"]], ends

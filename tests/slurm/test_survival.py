@@ -181,6 +181,15 @@ def test_a_job_cut_by_its_time_limit_goes_on_where_it_was(cluster: Cluster, tmp_
     assert len((tmp_path / "starts").read_text()) >= 2, run.told
 
 
+def test_an_interrupt_in_the_middle_of_a_submission_leaves_no_job_behind(cluster: Cluster, tmp_path: Path):
+    slow = '/usr/bin/sbatch "$@" > /dev/null; exec sleep 60'  # the jobs are there, their ids are not told
+    run = Run(cluster, tmp_path, sleepers(100), first={"sbatch": slow})
+    eventually(lambda: running(cluster) == 3)
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait(60) != 0
+    eventually(lambda: not cluster.command("squeue", "-h"), 30)
+
+
 def test_jobs_are_cancelled_once_the_controller_answers(cluster: Cluster, tmp_path: Path):
     lost = 'echo "scancel: error: Unable to contact slurm controller (connect failure)" >&2; exit 1'
     run = Run(cluster, tmp_path, sleepers(100), first={"scancel": lost})
