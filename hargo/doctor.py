@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from hargo.config import Study
+from hargo.errors import UserError
 from hargo.provenance import THREAD_VARIABLES, available_cores, cpu_model
 
 
@@ -118,6 +119,17 @@ def _compilers() -> Iterator[Check]:
             yield Check(name, "ok", path)
         else:
             yield Check(name, "optional", "not found", "only tests compile kernels; your package manager has it")
+    yield _archer()
+
+
+def _archer() -> Check:
+    from hargo.data.verify import ADVICE, toolchain
+
+    try:
+        found = toolchain()
+    except UserError as error:
+        return Check("Archer", "optional", str(error).split(";")[0], f"for hargo data verify only: {ADVICE}")
+    return Check("Archer", "ok", f"clang {found.version}, {found.lib}/libarcher.so")
 
 
 def _disk() -> Check:

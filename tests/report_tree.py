@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,11 @@ def predict(
                 "truncated": rng.random() < 0.02,
             }
         )
+        if row.task.startswith("race") and tokens is not None:
+            sure = min(0.97, max(0.03, rng.gauss(0.8 if output == "yes" else 0.2, 0.15)))
+            found[-1]["choice"] = {"yes": round(math.log(sure), 4), "no": round(math.log(1 - sure), 4)}
+            other = min(0.97, max(0.03, sure + rng.gauss(0, 0.2)))
+            found[-1]["perturbed"] = {"rename": {"yes": math.log(other), "no": math.log(1 - other)}}
     return found
 
 
@@ -155,6 +161,8 @@ def write(folder: Path, study: Study, per_task: int = 30) -> Path:
             predictions = [p for p in predictions if p["task"].startswith("race")]
         write_jsonl(where / f"predictions-{name}.jsonl", predictions)
     write_json(where / "metrics.json", {})
-    write_json(root / "audit" / "audit.json", {"rows": len(items)})
+    leak = {"rows": per_task, "exact": 100.0, "masked": 100.0, "near": 100.0, "told": {"rows": 9, "right": 95.0}}
+    audited = {"race_fortran": {"leakage": leak, "conflicts": {"ceiling": 88.25}}}
+    write_json(root / "audit" / "audit.json", {"rows": len(items), "tasks": audited})
     write_text(root / "audit" / "audit.md", "12 evaluation rows have a twin in train </pre><script>alert(2)</script>\n")
     return root

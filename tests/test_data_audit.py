@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from hargo.data import build
 from hargo.data.audit import answer_kind, audit, render
 from hargo.data.protocols import Split
 from hargo.data.records import Row
+from hargo.data.scrub import scrub
+from hargo.data.similarity import Pattern, nearest
 
 TASKS = ["race_c", "race_fortran", "mlperf", "plp"]
 
@@ -85,7 +88,9 @@ def test_small_set_counted_by_hand() -> None:
     assert (figures["repeated_prompts"], figures["repeated_rows"]) == (2, 1)
     assert (figures["blank_prompts"], figures["missing_values"]) == (["plp/4"], ["plp/4"])
     leak = audit(rows, Split(rows[:1], rows[1:]))["tasks"]["plp"]["leakage"]
-    assert leak == {"rows": 4, "exact": 50.0, "masked": 50.0, "near": 50.0}
+    assert leak == {
+        "rows": 4, "exact": 50.0, "masked": 50.0, "near": 50.0, "told": {"rows": 0, "right": None},
+    }  # fmt: skip
 
 
 def test_nothing_to_audit_and_one_malformed_program() -> None:
@@ -106,3 +111,23 @@ def test_nothing_to_audit_and_one_malformed_program() -> None:
 )
 def test_kinds_of_answers(answer: str, kind: str) -> None:
     assert answer_kind(answer) == kind
+
+
+def test_labels_told_by_names_of_evaluation_rows() -> None:
+    def program(number: int, name: str, answer: str) -> Row:
+        return Row(f"race_fortran/{number}", "race_fortran", f"program {name}\n!$omp barrier\nend program", answer)
+
+    rows = [program(0, "DRB1_orig_no", "no"), program(1, "DRB2_orig_yes", "no"), program(2, "sums", "yes")]
+    leak = audit(rows, Split([], rows))["tasks"]["race_fortran"]["leakage"]
+    assert leak["told"] == {"rows": 2, "right": 50.0}
+    scrubbed = [scrub(row) for row in rows]
+    assert audit(scrubbed, Split([], scrubbed))["tasks"]["race_fortran"]["leakage"]["told"]["rows"] == 0
+
+
+def test_nearest_is_exact() -> None:
+    """Against comparing every pair, on random sequences of few tokens."""
+    rng = random.Random(0)
+    one, two = ([tuple(rng.choices("abcd", k=rng.randint(0, 12))) for _ in range(40)] for _ in range(2))
+    expected = [max(Pattern(a).similarity(b) for b in two) for a in one]
+    assert nearest(one, two) == pytest.approx(expected)
+    assert nearest(one, []) == [0.0] * 40

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import tiny
+import torch
 
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.evaluation import choice
 from hargo.evaluation.run import evaluate, judge
 from hargo.io import read_json, read_jsonl
+from hargo.models.encode import encode
+from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
 from hargo.training import stages
 
@@ -69,3 +74,28 @@ def test_no_rows_is_one_line(trained, tmp_path):
         evaluate(tiny.study(), trained / "sft" / "model", tmp_path, tmp_path / "out")
     with pytest.raises(UserError, match="no model here"):
         evaluate(tiny.study(), tmp_path, trained / "data", tmp_path / "out")
+
+
+def test_choice_is_the_probability_of_the_first_token(trained):
+    """Against a plain forward pass per prompt, whatever the batch; the scratch tokenizer spells yes in bytes."""
+    model, tokenizer = (
+        load_model(trained / "sft" / "model", torch.device("cpu")),
+        load_tokenizer(trained / "sft" / "model"),
+    )
+    prompts = [example.prompt for example in encode(tokenizer, load_rows(trained / "data" / "eval.jsonl"), None)][:7]
+    tokens = choice.first_tokens(tokenizer)
+    assert tokens is not None and not set(tokens["yes"]) & set(tokens["no"])
+    found = choice.choices(model, tokenizer, prompts, batch_rows=3)
+    for prompt, one in zip(prompts, found, strict=True):
+        logp = model(input_ids=torch.tensor([prompt])).logits[0, -1].detach().double().log_softmax(-1)
+        for name in ("yes", "no"):
+            assert one is not None and one[name] == pytest.approx(float(logp[tokens[name]].logsumexp(-1)), abs=1e-4)
+    odds = [p["no"] - p["yes"] for p in found if p]
+    assert [choice.p_yes(p) for p in found if p] == pytest.approx([1 / (1 + math.exp(o)) for o in odds])
+
+
+def test_greedy_answers_agree_with_the_choice(trained, tmp_path):
+    evaluate(tiny.study(), trained / "sft" / "model", trained / "data", tmp_path)
+    told = [p for p in read_jsonl(tmp_path / "predictions.jsonl") if p["output"] in ("yes", "no")]
+    assert len(told) >= 12
+    assert all(max(p["choice"], key=p["choice"].get) == p["output"] for p in told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import random
 import re
 import shutil
@@ -21,10 +22,13 @@ from hypothesis import strategies as st
 from hargo.config import Study
 from hargo.data.records import Row
 from hargo.errors import UserError
+from hargo.evaluation import calibration
+from hargo.evaluation.statistics import need
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.report import compare, content, figures, markdown, page, tables
+from hargo.report import compare, content, curves, evidence, figures, leakage, markdown, page, tables
 from hargo.report.blocks import Table
 from hargo.report.build import build, print_headline
+from hargo.report.power import power
 from hargo.report.results import Results, read
 
 
@@ -58,7 +62,7 @@ def test_everything_that_the_workflow_declares_is_written(out: Path) -> None:
     for name in ("summary.csv", "per_task.csv", "ablation.csv", "heterogeneity.csv", "report.md", "report.html"):
         assert (out / name).stat().st_size > 0
     names = {path.name for path in (out / "figures").iterdir()}
-    assert names == {f"{figure}.{kind}" for figure in figures.FIGURES for kind in ("svg", "png")}
+    assert names == {f"{figure}.{kind}" for figure in figures.FIGURES | curves.FIGURES for kind in ("svg", "png")}
 
 
 def test_summary_by_hand(out: Path, tree: Path) -> None:
@@ -113,31 +117,44 @@ def test_baselines_that_keep_up_are_named_first(out: Path) -> None:
     assert "2 seeds (0, 1)" in short
 
 
-def flat(results: Results, method: str, value: dict[int, float]) -> Results:
-    """The results with WinRate of `method` set by seed."""
-    models = [replace(m, figures=m.figures | {"win_rate": value[m.seed or 0]}) for m in results.models[method]]
+def outcomes(results: Results, method: str, won: dict[int, int]) -> Results:
+    """The results with the first `won[seed]` rows of `method` won and the others lost."""
+    models = []
+    for m in results.models[method]:
+        kinds = {p["id"]: "won" if i < won[m.seed or 0] else "lost" for i, p in enumerate(m.predictions)}
+        models.append(replace(m, outcomes=kinds))
     return replace(results, models=results.models | {method: models})
 
 
-def test_a_gap_within_the_seed_spread_is_not_distinguishable(results: Results) -> None:
-    near = flat(flat(results, "grpo", {0: 50.0, 1: 52.0}), "hargo", {0: 51.0, 1: 52.0})
+def test_a_gap_that_seeds_explain_is_not_distinguishable(results: Results) -> None:
+    near = outcomes(outcomes(results, "grpo", {0: 40, 1: 40}), "hargo", {0: 44, 1: 72})
     found = compare.gap(near, "hargo", "grpo", "win_rate")
-    assert found is not None and (found.gap, found.seed_spread) == (0.5, 2.0)
-    assert not found.distinguishable
+    assert found is not None and found.gap == pytest.approx(22.5)
+    assert found.interval[0] > 0 and not found.distinguishable
+    steady = outcomes(near, "hargo", {0: 58, 1: 58})
+    found = compare.gap(steady, "hargo", "grpo", "win_rate")
+    assert found is not None and found.gap == pytest.approx(22.5) and found.distinguishable
+    marks = {row["method"]: row["win_rate_marks"] for row in evidence.annotate(steady, tables.summary(steady)[:3])}
+    assert marks["hargo"] == "*†" and "†" not in marks["sft"]
+    assert any("from GRPO" in line and "WinRate: HARGO (+22.50" in line for line in evidence.verdicts(steady))
 
 
-def test_a_gap_needs_both_seeds_and_rows(results: Results) -> None:
-    worst = [replace(m, outcomes=dict.fromkeys(m.outcomes, "lost")) for m in results.models["grpo"]]
-    best = [replace(m, outcomes=dict.fromkeys(m.outcomes, "won")) for m in results.models["hargo"]]
-    far = replace(results, models=results.models | {"grpo": worst, "hargo": best})
-    found = compare.gap(
-        flat(flat(far, "grpo", {0: 0.0, 1: 0.0}), "hargo", {0: 100.0, 1: 100.0}), "hargo", "grpo", "win_rate"
-    )
+def test_one_seed_calls_no_method_different(results: Results) -> None:
+    far = outcomes(outcomes(results, "grpo", {0: 0, 1: 0}), "hargo", {0: 80, 1: 80})
+    found = compare.gap(far, "hargo", "grpo", "win_rate")
     assert found is not None and found.interval == (100, 100) and found.distinguishable
     one = replace(far, models={k: v[:1] for k, v in far.models.items()}, study=report_tree.study(seeds=[0]))
     single = compare.gap(one, "hargo", "grpo", "win_rate")
-    assert single is not None and single.seed_spread is None and not single.distinguishable
+    assert single is not None and not single.distinguishable and "seeds unknown" in single.reading
+    assert "With one seed no method can be called different from SFT." in evidence.verdicts(one)
     assert any("One seed" in str(block) for block in content.sections(one, set())[0].blocks)
+
+
+def test_equal_methods_are_said_to_be_equal(results: Results) -> None:
+    same = replace(results, models=dict.fromkeys(("sft", "grpo", "hargo"), results.models["sft"]))
+    assert [line for line in evidence.verdicts(same) if line.startswith("Nothing is distinguishable")] == [
+        f"Nothing is distinguishable from {name} on any headline metric." for name in ("SFT", "GRPO")
+    ]
 
 
 @pytest.mark.parametrize("metric", list(tables.METRICS))
@@ -148,13 +165,103 @@ def test_bootstrap_surrounds_the_gap_and_turns_with_it(results: Results, metric:
     assert behind is not None
     assert ahead.interval[0] <= ahead.gap <= ahead.interval[1]
     assert ahead.interval == pytest.approx((-behind.interval[1], -behind.interval[0]))
+    value = tables.over_seeds(results.models["hargo"], metric)
+    own = compare.evidence(results).curves("hargo", metric)
+    assert value is not None and own is not None and own[0].mean() == pytest.approx(value.mean)
 
 
-def test_mcnemar_golden() -> None:
-    assert compare.sign_test(0, 0) == 1
-    assert compare.sign_test(5, 5) == 1
-    assert compare.sign_test(8, 2) == pytest.approx(0.109375)
-    assert compare.sign_test(2, 8) == compare.sign_test(8, 2)
+def test_mcnemar_counts_rows(results: Results) -> None:
+    name, seed, ours, theirs, p, corrected = compare.mcnemar(results, "sft")[0]
+    a, b = (results.models[m][0].predictions for m in (name, "sft"))
+    right = [(x["correct"], y["correct"]) for x, y in zip(a, b, strict=True)]
+    assert (name, seed, ours, theirs) == ("grpo", 0, right.count((True, False)), right.count((False, True)))
+    assert corrected >= p
+
+
+def test_near_duplicates_are_drawn_together_under_strict(results: Results) -> None:
+    """The synthetic prompts of a task differ in little: under `strict` they are few groups, and intervals widen."""
+    data = report_tree.study().data.model_copy(update={"protocol": "strict"})
+    strict = replace(results, study=results.study.model_copy(update={"data": data}))
+    assert len(set(compare.evidence(results).clusters.values())) == len(results.eval)
+    assert len(set(compare.evidence(strict).clusters.values())) < len(results.eval) / 2
+    wide, narrow = (compare.evidence(r).own("hargo", "em") for r in (strict, results))
+    assert wide is not None and narrow is not None and wide[1] - wide[0] > narrow[1] - narrow[0]
+
+
+def test_calibration_is_shown_where_it_was_recorded(out: Path, results: Results) -> None:
+    text = (out / "report.md").read_text(encoding="utf-8")
+    section = text.split("## Calibration")[1].split("\n## ")[0]
+    assert "figures/reliability.svg" in section and "figures/precision_recall.svg" in section
+    (row,) = re.findall(r"^\| HARGO \| ([0-9.]+) ± [0-9.]+ \|", section, re.MULTILINE)
+    found = [calibration.calibration(model.predictions) for model in results.models["hargo"]]
+    assert float(row) == pytest.approx(sum(c["ece"] for c in found if c) / 2, abs=0.05)
+    bare = [replace(m, predictions=[p | {"choice": None} for p in m.predictions]) for m in results.models["sft"]]
+    none = replace(results, models={"sft": bare})
+    assert not any(section.anchor == "calibration" for section in content.sections(none, set()))
+
+
+def test_leakage_is_on_the_page(out: Path) -> None:
+    section = (out / "report.md").read_text(encoding="utf-8").split("## Leakage and memory")[1].split("\n## ")[0]
+    assert "| Data race, Fortran | 20 | 100.0 % | 100.0 % | 100.0 % | 9, right 95.0 % | 88.2 % |" in section
+    (line,) = re.findall(r"^\| Race F1 % \|.*$", section, re.MULTILINE)
+    assert line.count("(keeps up)") >= 1 and re.search(r"\[\d+\.\d\d, \d+\.\d\d\] \|$", line.replace("\\", ""))
+
+
+def test_race_metrics_by_the_nearest_training_program(results: Results) -> None:
+    """All rows stand in training; taking the shortest ones out of it leaves them with less similar neighbours."""
+    assert set(leakage.bands(results).values()) == {"1: a twin"}
+    race = {row.id for row in results.eval if row.task.startswith("race")}
+    assert set(leakage.bands(results)) == race
+    shortest = min(len(row.prompt.split()) for row in results.eval if row.id in race)
+    fewer = replace(results, train=[row for row in results.train if len(row.prompt.split()) > shortest])
+    place = leakage.bands(fewer)
+    near, twin = (sum(value.startswith(band) for value in place.values()) for band in ("0.", "1"))
+    assert near + twin + sum(value == "below 0.8" for value in place.values()) == 40 and twin < 40
+    (table,) = leakage.similar(fewer)
+    assert isinstance(table, Table)
+    sft = next(row for row in table.rows if row[0] == "SFT")
+    shown = [band for band, _, _ in leakage.BANDS if band in place.values()]
+    accuracy = [float(cell) for cell in sft[1::2]]
+    counts = [sum(value == band for value in place.values()) for band in shown]
+    whole = sum(a * n for a, n in zip(accuracy, counts, strict=True)) / 40
+    both = [m.metrics["race"]["accuracy"] for m in results.models["sft"]]
+    assert whole == pytest.approx(sum(both) / 2, abs=0.1)
+
+
+def test_flips_by_hand() -> None:
+    def row(before: float, after: float | None) -> dict[str, Any]:
+        def choice(p: float) -> dict[str, float]:
+            return {"yes": math.log(p), "no": math.log(1 - p)}
+
+        return {"choice": choice(before)} | ({"perturbed": {"rename": choice(after)}} if after else {})
+
+    rows = [row(0.9, 0.4), row(0.9, 0.6), row(0.2, 0.3), row(0.2, 0.7), row(0.5, None), {"choice": None}]
+    assert leakage.flip_rate(rows, "rename") == (2, 4)
+    assert leakage.flip_rate(rows, "resize") == (0, 0)
+
+
+def test_flips_are_shown_for_what_was_asked(results: Results) -> None:
+    (table,) = leakage.flips(results)
+    assert isinstance(table, Table)
+    assert table.header == ["Method", "other names % of 40", "declarations reordered", "other sizes"]
+    counts = [leakage.flip_rate(m.predictions, "rename")[0] for m in results.models["sft"]]
+    assert table.rows[0] == ["SFT", f"{100 * sum(counts) / 80:.1f}", "–", "–"]
+
+
+def test_power_says_what_a_difference_needs(results: Results) -> None:
+    text = power(results, "win_rate", 4.0, "hargo", "grpo")
+    found = compare.evidence(results).difference("hargo", "grpo", "win_rate")
+    assert found is not None
+    asked = need(4.0, found, 80, 2)
+    assert f"{asked.rows} rows and 2 seeds" in text or "no number of rows" in text
+    assert "four studies of five" in text and "80 rows" in text
+    small = power(results, "race_f1", 0.01, "hargo", "grpo")
+    assert "no number of seeds" in small
+    for bad, message in ((("win_rates", 1.0, "hargo", "grpo"), "did you mean 'win_rate'"),
+                         (("em", 1.0, "hargos", "grpo"), "did you mean 'hargo'"),
+                         (("em", 0.0, "hargo", "grpo"), "--difference 0")):  # fmt: skip
+        with pytest.raises(UserError, match=message):
+            power(results, *bad)
 
 
 # --- pages ---
@@ -259,7 +366,7 @@ def test_markdown_tables_keep_their_columns() -> None:
 
 
 def test_figures_are_the_same_bytes_again(results: Results, out: Path, tmp_path: Path) -> None:
-    drawn = figures.draw(results, tmp_path)
+    drawn = figures.draw(results, tmp_path, figures.FIGURES | curves.FIGURES)
     for path in sorted((out / "figures").iterdir()):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
     assert all(not re.search(r"\d{4}-\d\d-\d\dT", svg) for svg in drawn.values())

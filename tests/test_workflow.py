@@ -136,6 +136,18 @@ def test_a_change_redoes_what_depends_on_it(finished: Path, change: str, redone:
     assert jobs(finished, "--config", change) == redone
 
 
+def test_an_external_test_set_asks_every_model_and_trains_nothing(finished: Path, tmp_path: Path) -> None:
+    named = f"evaluation={{external: {tmp_path}}}"
+    done = snakemake(finished, "--dry-run", "--configfile", DEMO, "--config", named)
+    assert done.code != 0 and f"{tmp_path}: no kernels of DataRaceBench there" in done.text
+    (tmp_path / "DRB001-a-orig-yes.c").touch()
+    assert jobs(finished, "--config", named) == {"external": 10, "report": 1}
+
+
+def test_labels_are_verified_only_when_asked(finished: Path) -> None:
+    assert jobs(finished, "verify", study=None) == {"verify": 1}
+
+
 def test_changed_data_redoes_everything(finished: Path) -> None:
     changed = jobs(finished, "--config", "data={embedded: {seed: 4}}")
     assert changed == jobs(finished, "--forceall")

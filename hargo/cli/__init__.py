@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hargo.cli import evidence, race, verify
 from hargo.cli.common import (
     Checkpoints,
     Config,
@@ -42,6 +43,10 @@ app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
 app.add_typer(slurm_app, name="slurm")
 app.add_typer(profile_app, name="profile")
+app.add_typer(race.app, name="race")
+app.command()(evidence.power)
+app.command()(evidence.compare)
+data_app.command()(verify.verify)
 
 
 def _version(asked: bool) -> None:

@@ -35,8 +35,8 @@ class EmbeddedOptions(Options):
 class DataOptions(Options):
     """Where rows come from and how they are split."""
 
-    source: str = Field("embedded", description="A data source: embedded, hpcgpt or hub.")
-    path: str | None = Field(None, description="Folder of the source hpcgpt, or hub id of the source hub.")
+    source: str = Field("embedded", description="A data source: embedded, hpcgpt, hub or drb (DataRaceBench).")
+    path: str | None = Field(None, description="Folder of the source hpcgpt or drb, or hub id of the source hub.")
     revision: str | None = Field(None, description="Hub revision to pin.")
     protocol: Literal["paper", "strict", "given"] = Field(
         "paper",
@@ -53,9 +53,9 @@ class DataOptions(Options):
 
     @model_validator(mode="after")
     def _check(self) -> DataOptions:
-        if self.source in ("hpcgpt", "hub") and not self.path:
+        if self.source in ("hpcgpt", "hub", "drb") and not self.path:
             raise ValueError(f"source {self.source!r} needs `path`")
-        if self.protocol == "given" and self.source in ("hpcgpt", "hub"):
+        if self.protocol == "given" and self.source in ("hpcgpt", "hub", "drb"):
             raise ValueError(f"protocol 'given' needs a source that splits itself, {self.source!r} does not")
         return self
 
@@ -263,6 +263,12 @@ class EvaluationOptions(Options):
         default_factory=dict, description="Per task, where it differs from the task's own bound."
     )
     tie: float = Field(1e-6, ge=0, description="Rewards closer than this are a tie in WinRate.")
+    perturb: bool = Field(
+        True, description="Ask again for P(yes) of race rows with other names, order of declarations and sizes."
+    )
+    external: str | None = Field(
+        None, description="Folder with a copy of DataRaceBench that every model answers too; not used in training."
+    )
 
 
 class ComputeOptions(Options):

@@ -25,6 +25,7 @@ SOURCES: dict[str, str] = {
     "embedded": "hargo.data.embedded",
     "hpcgpt": "hargo.data.hpcgpt",
     "hub": "hargo.data.hub",
+    "drb": "hargo.data.drb",
 }
 
 

@@ -96,8 +96,18 @@ def _split(found: dict[str, Any]) -> str:
     for name, f in found["tasks"].items():
         if "leakage" in f:
             leak = f["leakage"]
-            rows.append([name, leak["rows"], *(_percent(leak[key]) for key in ("exact", "masked", "near"))])
-    head = ["task", "evaluation rows", "same prompt in training", "same after masking", "training row 90 % similar"]
+            told = leak["told"]
+            name_tells = f"{told['rows']}, right {_percent(told['right'])}" if told["rows"] else 0
+            shares = (_percent(leak[key]) for key in ("exact", "masked", "near"))
+            rows.append([name, leak["rows"], *shares, name_tells])
+    head = [
+        "task",
+        "evaluation rows",
+        "same prompt in training",
+        "same after masking",
+        "training row 90 % similar",
+        "label in the program name",
+    ]
     parts.append(_table(head, rows))
     parts.append("Masking replaces names, numbers and strings of programs; similarity is measured on what is left.")
     return "\n\n".join(parts)

@@ -94,6 +94,31 @@ def nearest_at_least(queries: Sequence[Tokens], base: Sequence[Tokens], threshol
     return found
 
 
+def nearest(queries: Sequence[Tokens], base: Sequence[Tokens]) -> list[float]:
+    """For each query its similarity to the most similar sequence of `base`; 0 where there is none."""
+    distinct = list(dict.fromkeys(base))
+    if not distinct:
+        return [0.0] * len(queries)
+    places: dict[str, int] = {}
+    for sequence in (*queries, *distinct):
+        for token in sequence:
+            places.setdefault(token, len(places))
+    first, second = _counts(queries, places), _counts(distinct, places)
+    lengths = second.sum(axis=1)
+    found = []
+    for query, counts in zip(queries, first, strict=True):
+        # no pair is more similar than its shared tokens allow: try the most promising first, until none can win
+        total = counts.sum() + lengths
+        bounds = np.where(total > 0, 2 * np.minimum(counts, second).sum(axis=1) / np.maximum(total, 1), 1.0)
+        pattern, best = Pattern(query), 0.0
+        for j in np.argsort(-bounds, kind="stable"):
+            if bounds[j] <= best:
+                break
+            best = max(best, pattern.similarity(distinct[j]))
+        found.append(best)
+    return found
+
+
 def groups(*views: Sequence[Tokens], threshold: float = NEAR) -> list[int]:
     """A group number per row: equal where a chain of pairs at least `threshold` similar in some view connects two.
 

@@ -1,7 +1,9 @@
 """Numbers drawn from predictions. A prediction is one dict per evaluation row:
 
 id, task, output, reference, reward (float), parsed (str or None), correct (bool), scores (name -> float),
-tokens (int, generated; None where no language model answered), truncated (bool, hit the bound on new tokens).
+tokens (int, generated; None where no language model answered), truncated (bool, hit the bound on new tokens). Of a
+language model on a yes/no task also choice (log-probabilities of `yes` and `no` at the first token) and perturbed
+(kind of change to the program -> choice).
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any
 
 from hargo import provenance, tasks
 from hargo.config import Study
+from hargo.data.perturb import KINDS, perturb
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
 from hargo.evaluation.metrics import summarise
@@ -17,18 +18,38 @@ from hargo.io import write_json, write_jsonl
 
 logger = logging.getLogger(__name__)
 
+#: keys of a prediction that only some have
+OPTIONAL = ("choice", "perturbed", "too_long")
+
 
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     """Answer data/eval.jsonl with the model folder `model` and write the results to the folder `out`."""
+    rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
+    if not rows:
+        raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
+    predictions = answer(study, model, rows, perturbed=study.evaluation.perturb)
+    out.mkdir(parents=True, exist_ok=True)
+    write_jsonl(out / "predictions.jsonl", predictions)
+    write_json(out / "metrics.json", summarise(predictions))
+    write_json(out / "run.json", provenance.record(study, stage="evaluate", model=str(model)))
+    logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
+
+
+def answer(
+    study: Study, model: Path, rows: Sequence[Row], skip_long: bool = False, perturbed: bool = False
+) -> list[dict[str, Any]]:
+    """Predictions of the model folder `model` in the order of the rows.
+
+    skip_long: a row that does not fit the model's context is left undecided (`too_long`) instead of an error
+    perturbed: also ask race rows in other words (`hargo.data.perturb`), for P(yes) alone
+    """
+    from hargo.evaluation.choice import choices
     from hargo.models.encode import answer_text, encode
     from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
     from hargo.rollout import Request, generate
     from hargo.training.experience import answer_limit
 
     device = deterministic(study)
-    rows = [row for row in load_rows(data / "eval.jsonl") if row.task in study.tasks]
-    if not rows:
-        raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
     tokenizer = load_tokenizer(model)
     policy = load_model(model, device)
     limits = study.evaluation.max_new_tokens
@@ -36,12 +57,17 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
         Request(example.prompt, answer_limit(example.row.task, limits))
         for example in encode(tokenizer, rows, study.model.system)
     ]
-    check_context(policy, max(len(r.prompt) + r.limit for r in requests), "evaluation")
-    stop = stop_ids(policy, tokenizer)
-    answers: list[dict[str, Any]] = [{} for _ in rows]
-    chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
+    answers: list[dict[str, Any]] = [{"output": ""} for _ in rows]
     order = sorted(range(len(rows)), key=lambda i: len(requests[i].prompt))
-    for start in range(0, len(rows), chunk):
+    room = getattr(policy.config, "max_position_embeddings", None)
+    if skip_long and room is not None:
+        for i in [i for i in order if len(requests[i].prompt) + requests[i].limit > room]:
+            answers[i] = {"output": "", "too_long": True}
+            order.remove(i)
+    check_context(policy, max((len(requests[i].prompt) + requests[i].limit for i in order), default=0), "evaluation")
+    stop = stop_ids(policy, tokenizer)
+    chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
+    for start in range(0, len(order), chunk):
         part = order[start : start + chunk]
         completions = generate(
             policy,
@@ -53,13 +79,20 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
         for i, (completion,) in zip(part, completions, strict=True):
             text = answer_text(tokenizer, completion.ids, completion.ended)
             answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
-        logger.info("evaluated %d of %d rows", start + len(part), len(rows))
-    predictions = judge(rows, [a["output"] for a in answers], answers)
-    out.mkdir(parents=True, exist_ok=True)
-    write_jsonl(out / "predictions.jsonl", predictions)
-    write_json(out / "metrics.json", summarise(predictions))
-    write_json(out / "run.json", provenance.record(study, stage="evaluate", model=str(model)))
-    logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
+        logger.info("evaluated %d of %d rows", start + len(part), len(order))
+    race = [i for i in order if tasks.load(rows[i].task).positive]
+    prompts = [requests[i].prompt for i in race]
+    for i, choice in zip(race, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
+        answers[i]["choice"] = choice
+    if perturbed:
+        asked = [(i, kind, row) for i in race for kind in KINDS if (row := perturb(rows[i], kind)) is not None]
+        prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in asked], study.model.system)]
+        fits = [k for k, prompt in enumerate(prompts) if room is None or len(prompt) < room]
+        found = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)
+        for k, choice in zip(fits, found, strict=True):
+            if choice is not None:
+                answers[asked[k][0]].setdefault("perturbed", {})[asked[k][1]] = choice
+    return judge(rows, [a["output"] for a in answers], answers)
 
 
 def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -79,5 +112,6 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
                 **asdict(verdict),
                 "tokens": extra[i].get("tokens"),
                 "truncated": extra[i].get("truncated", False),
+                **{key: extra[i][key] for key in OPTIONAL if extra[i].get(key) is not None},
             }
     return predictions

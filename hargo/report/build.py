@@ -9,7 +9,7 @@ from pathlib import Path
 from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import write_text
-from hargo.report import content, figures, markdown, page, tables
+from hargo.report import content, curves, evidence, figures, markdown, page, tables
 from hargo.report.results import read
 
 logger = logging.getLogger(__name__)
@@ -23,14 +23,14 @@ def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
     """
     found = read(study, results)
     for name, table in (
-        ("summary", tables.summary(found)),
+        ("summary", evidence.annotate(found, tables.summary(found))),
         ("per_task", tables.per_task(found)),
         ("ablation", tables.ablation(found)),
         ("heterogeneity", tables.heterogeneity(found)),
     ):
         write_text(out / f"{name}.csv", tables.to_csv(table))
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    drawn = figures.draw(found, out / "figures")
+    drawn = figures.draw(found, out / "figures", figures.FIGURES | curves.FIGURES)
     sections = content.sections(found, set(drawn), rows)
     heading = f"HARGO study: {study.name}"
     write_text(out / "report.md", markdown.render(heading, sections))
@@ -58,11 +58,13 @@ def print_headline(out: Path) -> None:
         for key, (_, places) in shown.items():
             mean, deviation = row[f"{key}_mean"], row[f"{key}_std"]
             spread = f" ± {float(deviation):.{places}f}" if deviation else ""
-            cells.append(f"{float(mean):.{places}f}{spread}" if mean else "–")
+            marks = row.get(f"{key}_marks") or ""
+            cells.append(f"{float(mean):.{places}f}{spread}{marks}" if mean else "–")
         style = "bold" if row["method"] == "hargo" else "dim" if row["kind"] == "baseline" else None
         table.add_row(row["title"], *cells, style=style)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a log file wraps nothing
     console.print(table)
+    console.print("* differs from SFT, † from GRPO (over rows and seeds, Holm-corrected)", style="dim")
     console.print(f"Full report: {out / 'report.html'}", markup=False, soft_wrap=True)

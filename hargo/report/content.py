@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.report import cluster
-from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
-from hargo.report.compare import Gap, gap, level_baselines, mcnemar
+from hargo.report import calibration, cluster, evidence, external, leakage
+from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Warn
+from hargo.report.compare import Gap, gap, level_baselines
 from hargo.report.controls import controls
+from hargo.report.evidence import CAPTION, bracket, interval, marks, signed, verdicts
 from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40, PAPER
 from hargo.report.provenance import provenance
 from hargo.report.results import Results, title
@@ -23,13 +24,16 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
     made = [
         Section("short", "In short", _short(results)),
         Section("results", "Results", _results(results)),
+        Section("evidence", "What is more than noise", evidence.blocks(results)),
         Section("gap", "HARGO against GRPO", _gap(results)),
         Section("training", "Training", _training(results)),
         Section("races", "Data races", _races(results)),
+        Section("external", "DataRaceBench", external.blocks(results)),
+        Section("calibration", "Calibration", calibration.blocks(results)),
         Section("questions", "Questions", _questions(results)),
         Section("ablation", "Ablation", _ablation(results)),
         Section("heterogeneity", "How the tasks differ", _heterogeneity(results)),
-        Section("leakage", "Leakage", _leakage(results)),
+        Section("leakage", "Leakage and memory", leakage.blocks(results)),
         Section("predictions", "Predictions", browser),
         Section("provenance", "Provenance", provenance(results)),
         Section("cluster", "Cluster jobs", cluster.blocks(results.folder)),
@@ -79,7 +83,7 @@ def _short(results: Results) -> list[Block]:
                 ["The spread over seeds is unknown, so no difference between methods can be told from noise."],
             )
         )
-    blocks.append(Items([*_verdicts(results), *_caveats(results)]))
+    blocks.append(Items([*verdicts(results), *_verdicts(results), *_caveats(results)]))
     return blocks
 
 
@@ -89,7 +93,7 @@ def _verdicts(results: Results) -> list[str]:
     gaps = [found for metric in METRICS if (found := gap(results, "hargo", "grpo", metric))]
     said = [_verdict(gaps[0])] if gaps else []
     for distinguishable, words in ((True, "More than noise"), (False, "Not distinguishable")):
-        names = [_name(g.metric) + f" ({_signed(g.gap, METRICS[g.metric][1])})" for g in gaps[1:]
+        names = [_name(g.metric) + f" ({signed(g.gap, METRICS[g.metric][1])})" for g in gaps[1:]
                  if g.distinguishable == distinguishable]  # fmt: skip
         if names:
             said.append(f"{words} between HARGO and GRPO: {', '.join(names)}.")
@@ -105,22 +109,8 @@ def _verdict(found: Gap) -> str:
     unit = " points" if "%" in name else ""
     size = f"{abs(found.gap):.{decimals}f}{unit}"
     direction = "above" if found.gap > 0 else "below" if found.gap < 0 else "level with"
-    seeds = (
-        "with one seed, the seed spread is unknown"
-        if found.seed_spread is None
-        else f"seeds of one method differ by up to {found.seed_spread:.{decimals}f}"
-    )
-    rows = f", 95 % interval over rows {_interval(found, decimals)}"
-    word = "more than noise" if found.distinguishable else "not distinguishable"
-    return f"{_name(found.metric)}: HARGO {size} {direction} GRPO; {seeds}{rows}: {word}."
-
-
-def _signed(value: float, decimals: int) -> str:
-    return f"{value:+.{decimals}f}".replace("-", "−")
-
-
-def _interval(found: Gap, decimals: int) -> str:
-    return f"{_signed(found.interval[0], decimals)} to {_signed(found.interval[1], decimals)}"
+    tested = f"95 % interval over rows {interval(found.interval, decimals)}, corrected p {found.corrected:.3f}"
+    return f"{_name(found.metric)}: HARGO {size} {direction} GRPO; {tested}: {found.reading}."
 
 
 def _caveats(results: Results) -> list[str]:
@@ -132,6 +122,8 @@ def _caveats(results: Results) -> list[str]:
         )
     elif (results.study.model.source, results.study.model.path) != ("hub", PAPER_MODEL):
         notes.append(f"The model here is not the paper's {PAPER_MODEL}: levels differ for that reason alone.")
+    if len(results.study.seeds) == 2:
+        notes.append("Two seeds can show large differences only; `hargo power` says how many a small one would need.")
     notes += _budget(results)
     for method, models in results.models.items():
         for task in results.tasks:
@@ -168,8 +160,8 @@ def _results(results: Results) -> list[Block]:
         _method_table(
             results,
             main,
-            f"Headline metrics, {many}. WinRate is measured against the SFT model of the same "
-            "seed, where 50 is level. The column after each metric is the paper's.",
+            f"Headline metrics, {many}. {CAPTION} WinRate is measured against the SFT model of the same seed, where "
+            "50 is level. The column after each metric is the paper's.",
         ),
         _method_table(results, accuracy, f"Accuracy per task, {many}."),
     ]
@@ -192,7 +184,10 @@ def _method_table(results: Results, metrics: list[str], caption: str, methods: l
         row = [title(name)]
         for metric in metrics:
             decimals = metrics_of(results)[metric][1]
-            row.append(shown(over_seeds(models, metric), decimals))
+            cell = shown(over_seeds(models, metric), decimals)
+            if metric in METRICS and name in results.models:
+                cell += bracket(results, name, metric, decimals) + marks(results, name, metric)
+            row.append(cell)
             if papers[metric]:
                 value = PAPER.get(name, {}).get(metric)
                 row.append("" if value is None else f"{value:.{decimals}f}")
@@ -208,26 +203,15 @@ def _gap(results: Results) -> list[Block]:
         found = gap(results, "hargo", "grpo", metric)
         if found is None:
             continue
-        spread = "unknown" if found.seed_spread is None else f"{found.seed_spread:.{decimals}f}"
-        word = "more than noise" if found.distinguishable else "not distinguishable"
-        rows.append([name, _signed(found.gap, decimals), spread, _interval(found, decimals), word])
-    tests = [
-        [str(seed), str(only_hargo), str(only_grpo), f"{p:.3f}"]
-        for seed, only_hargo, only_grpo, p in mcnemar(results, "hargo", "grpo")
-    ]
+        bounds = interval(found.interval, decimals)
+        rows.append([name, signed(found.gap, decimals), bounds, f"{found.corrected:.3f}", found.reading])
     return [
         Table(
-            ["Metric", "HARGO − GRPO", "Seed spread", "95 % over rows", "Reading"],
+            ["Metric", "HARGO − GRPO", "95 % over rows", "p, Holm", "Reading"],
             rows,
-            "Seed spread is the larger max − min over seeds of the two methods; the interval is a paired bootstrap "
-            "over evaluation rows. A gap counts as more than noise if it exceeds the spread and the interval leaves "
-            "out 0; with several metrics, some will do so by chance.",
-        ),
-        Table(
-            ["Seed", "Only HARGO right", "Only GRPO right", "p"],
-            tests,
-            "Data-race rows that one of the two reads rightly and the other does not (McNemar's exact test).",
-        ),
+            "The interval is a paired bootstrap over evaluation rows; p takes the seeds into account and is corrected "
+            "over the methods held against GRPO. With several metrics, some gaps count by chance.",
+        )
     ]
 
 
@@ -393,13 +377,4 @@ def _heterogeneity(results: Results) -> list[Block]:
             "Answer length on evaluation rows: median, middle half and p10 to p90; log scale.",
             "Answer lengths per task for the references and for the models.",
         ),
-    ]
-
-
-def _leakage(results: Results) -> list[Block]:
-    if results.audit is None:
-        return []
-    return [
-        Text("What the audit of the data found: repeats, near-duplicates across the split, names that tell the label."),
-        Verbatim("The audit in full", results.audit_text or str(results.audit)),
     ]

@@ -23,7 +23,7 @@ def controls(results: Results) -> list[Block]:
     return [
         Text(
             "Controls are runs whose outcome is known beforehand; where one misbehaves, doubt the study before the "
-            "method. A gap counts if it exceeds the seed spread and its interval over rows leaves out 0."
+            "method. A gap counts if it is more than other rows and other seeds explain (p below .05)."
         ),
         Items(lines),
     ]

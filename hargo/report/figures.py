@@ -35,6 +35,8 @@ COLOURS = {
     "d_plus_c": "#7a62b8",
     "d_times_c": "#c26a97",
 }
+Plots = dict[str, Callable[[Results], Figure | None]]
+
 _MORE = ("#7a62b8", "#c26a97", "#009e73", "#b07a00")
 
 STYLE: Any = {
@@ -69,11 +71,11 @@ def colour(method: str) -> str:
     return COLOURS.get(method) or _MORE[sum(method.encode()) % len(_MORE)]
 
 
-def draw(results: Results, folder: Path) -> dict[str, str]:
-    """Write every figure that the results allow as `folder`/<name>.svg and .png; name -> SVG text."""
+def draw(results: Results, folder: Path, plots: Plots) -> dict[str, str]:
+    """Write every figure of `plots` that the results allow as `folder`/<name>.svg and .png; name -> SVG text."""
     drawn: dict[str, str] = {}
     with matplotlib.rc_context(STYLE):
-        for name, plot in FIGURES.items():
+        for name, plot in plots.items():
             for kind in ("svg", "png"):  # of an earlier report, whose results may have shown more
                 (folder / f"{name}.{kind}").unlink(missing_ok=True)
             figure = plot(results)
@@ -383,7 +385,7 @@ def lengths(results: Results) -> Figure:
 
 
 #: figure name -> function that draws it, or gives None where the results have nothing to show
-FIGURES: dict[str, Callable[[Results], Figure | None]] = {
+FIGURES: Plots = {
     "headline": headline,
     "learning": learning,
     "distributions": distributions,

@@ -37,7 +37,7 @@ class Model:
     outcomes: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Results:
     """A whole study. `models[method][i]` belongs to seed `study.seeds[i]`; the method "sft" comes first."""
 

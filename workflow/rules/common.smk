@@ -48,6 +48,8 @@ STUDY = f"{RESULTS}/study.yaml"
 
 def data_files():
     """The files of a local data source as inputs, so that an edited file is noticed."""
+    if study.data.source == "drb":
+        return drb_files(study.data.path)
     if study.data.source != "hpcgpt":
         return []
     files = sorted(Path(study.data.path).glob("*.json"))
@@ -56,6 +58,14 @@ def data_files():
             f"data.path: no JSON files in {study.data.path}; set it with --config 'data={{path: FOLDER}}'"
         )
     return list(map(str, files))
+
+
+def drb_files(folder):
+    """The kernels of a copy of DataRaceBench."""
+    files = sorted(map(str, Path(folder).rglob("DRB*-*.*")))
+    if not files:
+        raise WorkflowError(f"{folder}: no kernels of DataRaceBench there")
+    return files
 
 
 def options(section, *without, include=None):

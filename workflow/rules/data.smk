@@ -84,3 +84,35 @@ rule audit:
         "Auditing the rows: duplicates, conflicts, leaks"
     shell:
         "exec python -m hargo data audit --config {params.study} --data {params.data} --out {params.out} > {log} 2>&1"
+
+
+# Not part of `all`: snakemake ... verify
+rule verify:
+    input:
+        train=rules.data.output.train,
+        eval=rules.data.output.eval,
+    output:
+        json="<results>/verify/verify.json",
+        text="<results>/verify/verify.md",
+        verdicts="<results>/verify/verdicts.jsonl",
+    log:
+        "<logs>/verify.log",
+    benchmark:
+        "<benchmarks>/verify.tsv"
+    conda:
+        "../envs/hargo.yaml"
+    threads: 2
+    resources:
+        mem_mb=mem_mb_light,
+        runtime=60,
+    params:
+        data=subpath(input.train, parent=True),
+        out=subpath(output.json, parent=True),
+        # labels of generated kernels must hold; in data from elsewhere a refuted label is a finding
+        must_hold="--must-hold" if study.data.source == "embedded" else "",
+        limit=100,
+    message:
+        "Running {params.limit} kernels under ThreadSanitizer and Archer"
+    shell:
+        "exec python -m hargo data verify --data {params.data} --out {params.out} --limit {params.limit}"
+        " --jobs {threads} {params.must_hold} > {log} 2>&1"

@@ -24,7 +24,7 @@ rule evaluate:
         study=STUDY,
         data=subpath(input.eval, parent=True),
         out=subpath(output.run, parent=True),
-        evaluation=options(study.evaluation, "tie"),
+        evaluation=options(study.evaluation, "tie", "external"),
         compute=COMPUTE,
     message:
         "Evaluating {wildcards.method}, seed {wildcards.seed}"

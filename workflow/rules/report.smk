@@ -11,6 +11,11 @@ rule report:
         training=expand(rules.train.output.metrics, method=METHODS, seed=study.seeds),
         sft=expand(rules.sft.output.metrics, seed=study.seeds),
         baselines=rules.baselines.output,
+        external=(
+            expand(rules.external.output, method=["sft", *METHODS], seed=study.seeds)
+            if study.evaluation.external
+            else []
+        ),
     output:
         summary=report(
             "<results>/report/summary.csv",

@@ -1,0 +1,44 @@
+"""Commands on finished studies: what a difference would need, two studies side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hargo.cli.common import Config, read_study
+
+ResultsFolder = Annotated[Path | None, typer.Option("--results", help="Default: results/<study name>.", metavar="DIR")]
+
+
+def power(
+    config: Config,
+    difference: Annotated[float, typer.Option("--difference", help="The true gap, in the metric's unit.")],
+    metric: Annotated[str, typer.Option("--metric", help="A metric of the report, as in summary.csv.")] = "win_rate",
+    first: Annotated[str, typer.Option("--first", help="A method of the study.")] = "hargo",
+    second: Annotated[str, typer.Option("--second", help="The method it is held against.")] = "grpo",
+    results: ResultsFolder = None,
+) -> None:
+    """Say how many rows or seeds it takes to tell a difference from noise, from a finished study's scatter."""
+    study = read_study(config)
+    from hargo.report.power import power as needed
+    from hargo.report.results import read
+
+    print(needed(read(study, results or Path("results") / study.name), metric, difference, first, second))
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="Results of one study, e.g. results/demo.", metavar="RUN_A")],
+    second: Annotated[Path, typer.Argument(help="Results of another.", metavar="RUN_B")],
+    out: Annotated[Path | None, typer.Option("--out", help="Also write it as Markdown.", metavar="FILE")] = None,
+) -> None:
+    """Two studies side by side: settings, figures, and which differences are more than noise."""
+    from hargo.report.versus import versus
+
+    text = versus(first, second)
+    print(text, end="")
+    if out is not None:
+        from hargo.io import write_text
+
+        write_text(out, text)

@@ -1,0 +1,252 @@
+"""Programs that mean the same: other names, other order of declarations, other sizes.
+
+A model that reads programs answers them alike; one that remembers them may not. Nothing here parses C or Fortran. Each
+change is made only where a few strict patterns see that it is safe, and a program without such a place is left out.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from hargo.data.programs import KEYWORDS, LANGUAGES, take_apart, tokens
+from hargo.data.records import Row
+from hargo.data.scrub import unit_names
+
+_TYPE_WORDS = "int float double char long short unsigned signed void bool size_t omp_lock_t omp_nest_lock_t struct"
+_QUALIFIER_WORDS = "const static volatile register extern restrict inline"
+_SPECIFIER_WORDS = "len stat iostat unit file fmt size err errmsg status form access action mold source"
+_NEW_NAMES = """
+    acc base bin buf cell col cur dat dst elem field first fld grid head idx item lane left lim local mid node num
+    outer part pos prev right row scale seg slot span src start step store tail temp term total unit vec weight wide
+"""
+_C_TYPES = frozenset(_TYPE_WORDS.split())
+_QUALIFIERS = frozenset(_QUALIFIER_WORDS.split())
+_NAMES = _NEW_NAMES.split()
+# Fortran's specifiers (`len=80`) share their names with variables
+_SPECIFIERS = frozenset(_SPECIFIER_WORDS.split())
+_LARGE = 16
+_NEAR = 2
+_COUNTING = re.compile(r"\b(?:safelen|simdlen|num_threads|schedule|dist_schedule|grainsize|num_tasks|aligned)\b", re.I)
+_DIRECTIVE = re.compile(r"^\s*(?:#\s*pragma\b|!\$)", re.IGNORECASE)
+_C_DECLARATION = re.compile(
+    r"(?P<head>\s*(?:(?:static|const|unsigned|signed|long|short)\s+)*"
+    r"(?:int|float|double|char|long|short|unsigned|size_t|bool|omp_lock_t)\s+)(?P<list>[^;(){}]+);\s*$"
+)
+_FORTRAN_DECLARATION = re.compile(
+    r"(?P<head>\s*(?:integer|real|double\s+precision|logical|complex)\b(?:(?!parameter)[^:!'\"])*::\s*)(?P<list>[^:!'\"&]+)$",
+    re.IGNORECASE,
+)
+_PROCEDURE = re.compile(
+    r"^[ \t]*(?:(?:recursive|pure|elemental)[ \t]+)*(?:\w+(?:\([^)]*\))?[ \t]+)?"
+    r"(?:subroutine|function)[ \t]+([a-z]\w*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SIMPLE = re.compile(r"\**\s*[A-Za-z_]\w*(?:\s*\[[^\]]*\])*(?:\s*\([^()]*\))?(?:\s*=\s*[-+]?\d[\w.]*)?")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def perturb(row: Row, kind: str) -> Row | None:
+    """The row with its program changed in one of `KINDS`; None where that cannot be done.
+
+    The same row gets the same change every time.
+    """
+    language = LANGUAGES[row.task]
+    before, code, after = take_apart(row.prompt)
+    changed = KINDS[kind](code, language, random.Random(f"perturb/{kind}/{row.id}"))
+    return replace(row, prompt=before + changed + after) if changed is not None and changed != code else None
+
+
+def rename(code: str, language: str, rng: random.Random) -> str | None:
+    """Other names for the variables, functions and constants that the program declares; `main` stays."""
+    stream = tokens(code, language)
+    fold = (lambda name: name.lower()) if language == "fortran" else (lambda name: name)
+    declared = _declared_c(code) if language == "c" else _declared_fortran(code)
+    numbers = [text for kind, text in stream if kind == "number"]
+    fixed = KEYWORDS | _SPECIFIERS if language == "fortran" else KEYWORDS
+    known = dict.fromkeys(
+        name
+        for name in map(fold, declared)
+        if name not in fixed and not any(text.lower().endswith(f"_{name}") for text in numbers)
+    )
+    taken = {text.lower() for kind, text in stream if kind == "name"}
+    free = [name for name in _NAMES if name not in taken]
+    rng.shuffle(free)
+    if len(free) < len(known):
+        free += [name for i in range(2, 9) for stem in _NAMES if (name := f"{stem}{i}") not in taken]
+    new = dict(zip(known, free, strict=False))
+    if not new or len(new) < len(known):
+        return None
+    included = re.compile(r"^\s*#\s*include\b[^\n]*$", re.MULTILINE)
+    parts: list[str] = []
+    place = 0
+    for kept in included.finditer(code):  # tokens of an #include are no names of the program
+        parts += [_replaced(code[place : kept.start()], language, new, fold), kept.group()]
+        place = kept.end()
+    return "".join([*parts, _replaced(code[place:], language, new, fold)])
+
+
+def _replaced(code: str, language: str, new: dict[str, str], fold: Callable[[str], str]) -> str:
+    return "".join(new.get(fold(text), text) if kind == "name" else text for kind, text in tokens(code, language))
+
+
+def _declared_c(code: str) -> list[str]:
+    """Names after a type (variables, parameters, functions, fields), and those of `#define`."""
+    found: list[str] = []
+    stream = [(k, t) for k, t in tokens(code, "c") if k not in ("space", "comment")]
+    for i, (kind, text) in enumerate(stream):
+        if kind == "name" and text == "define" and i and stream[i - 1][1] == "#" and i + 1 < len(stream):
+            found.append(stream[i + 1][1])
+        if kind != "name" or text not in _C_TYPES or (i and stream[i - 1][1] in _C_TYPES):
+            continue
+        j, depth, expecting = i + 1, 0, True
+        while j < len(stream):
+            kind, text = stream[j]
+            if depth == 0 and expecting:
+                if kind == "name" and (text in _C_TYPES or text in _QUALIFIERS):
+                    pass
+                elif kind == "name":
+                    found.append(text)
+                    expecting = False
+                    if j + 1 < len(stream) and stream[j + 1][1] == "(":
+                        break
+                elif text != "*":
+                    break
+            elif text in "([{":
+                depth += 1
+            elif text in ")]}":
+                depth -= 1
+                if depth < 0:
+                    break
+            elif depth == 0 and text == ",":
+                if j + 1 < len(stream) and stream[j + 1][1] in (_C_TYPES | _QUALIFIERS):
+                    break  # the next parameter of a function
+                expecting = True
+            elif depth == 0 and text == ";":
+                break
+            j += 1
+    if not re.search(r"\bmain\s*\(", code):
+        found += _undeclared_c(code)
+    return [name for name in found if name != "main"]
+
+
+def _undeclared_c(code: str) -> list[str]:
+    """Variables of a fragment, which nobody declares: names that are neither called nor types nor fields."""
+    lines = [line for line in code.split("\n") if not line.lstrip().startswith("#")]
+    stream = [(k, t) for k, t in tokens("\n".join(lines), "c") if k not in ("space", "comment")]
+    found = []
+    for (_, before), (kind, text), (after_kind, after) in zip(
+        [("", ""), *stream], stream, [*stream[1:], ("", "")], strict=False
+    ):
+        called_or_type = after == "(" or after_kind == "name" or text in _C_TYPES or text.endswith("_t")
+        if kind == "name" and not called_or_type and before not in (".", ">") and not text.isupper():
+            found.append(text)
+    return found
+
+
+def _declared_fortran(code: str) -> list[str]:
+    """Names after `::`, and those of programs, modules, subroutines and functions."""
+    programs, modules = unit_names(code)
+    found = [*programs, *modules, *_PROCEDURE.findall(code)]
+    for line in code.split("\n"):
+        head, colons, rest = line.partition("::")
+        if not colons or re.match(r"\s*(?:!|use\b|import\b|procedure\b|#)", head, re.IGNORECASE):
+            continue
+        for item in _split(rest.partition("!")[0]):
+            name = _NAME.match(item.strip())
+            found += [name.group()] if name else []
+    return found
+
+
+def reorder(code: str, language: str, rng: random.Random) -> str | None:
+    """Names of one declaration, and neighbouring declarations, in another order, where none refers to another."""
+    pattern = _C_DECLARATION if language == "c" else _FORTRAN_DECLARATION
+    lines = code.split("\n")
+    start = 0
+    while start < len(lines):
+        end = start
+        while end < len(lines) and _independent(lines[start : end + 1], pattern):
+            end += 1
+        if end > start:
+            block = [_shuffled(line, pattern, rng) for line in lines[start:end]]
+            rng.shuffle(block)
+            lines[start:end] = block
+        start = max(end, start + 1)
+    return "\n".join(lines)
+
+
+def _independent(lines: list[str], pattern: re.Pattern[str]) -> bool:
+    """Whether these lines only declare simple things, none of which needs a name that another of them declares."""
+    declared: list[str] = []
+    used: list[str] = []
+    for line in lines:
+        found = pattern.match(line)
+        items = _split(found["list"]) if found else []
+        if not items or not all(_SIMPLE.fullmatch(item.strip()) for item in items):
+            return False
+        for item in items:
+            names = [name.lower() for name in _NAME.findall(item)]
+            declared.append(names[0])
+            used += names[1:]
+        used += [name.lower() for name in _NAME.findall(found["head"])] if found else []
+    return not set(declared) & set(used) and len(set(declared)) == len(declared)
+
+
+def _shuffled(line: str, pattern: re.Pattern[str], rng: random.Random) -> str:
+    found = pattern.match(line)
+    assert found is not None
+    items = [item.strip() for item in _split(found["list"])]
+    rng.shuffle(items)
+    return line[: found.start("list")] + ", ".join(items) + line[found.end("list") :]
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
+def resize(code: str, language: str, rng: random.Random) -> str | None:
+    """The largest size of the program, and what is within 2 of it (`n - 1`), made larger by the same even number.
+
+    Smaller numbers stay: whether `i + 50` meets `i` cannot change when the arrays and loops grow. Left out are programs
+    whose largest number counts threads, chunks or lanes, and Fortran with statement labels.
+    """
+    plain = re.compile(r"\d+")
+    if language == "fortran" and re.search(r"^[ \t]*\d", code, re.MULTILINE):
+        return None
+    values = [int(text) for kind, text in tokens(code, language) if kind == "number" and plain.fullmatch(text)]
+    largest = max(values, default=0)
+    if not _LARGE <= largest <= 10**6:
+        return None
+    if any(largest - _NEAR <= value < _LARGE for value in values):
+        return None
+    step = 2 * rng.randint(2, max(2, min(32, largest // 4)))
+    lines = []
+    for line in code.split("\n"):
+        parts = []
+        conditional = line.lstrip().startswith("#") and not _DIRECTIVE.match(line) and "define" not in line
+        for kind, text in [] if conditional else tokens(line, language):
+            if kind == "number" and plain.fullmatch(text) and int(text) >= largest - _NEAR:
+                if _DIRECTIVE.match(line) and _COUNTING.search(line):
+                    return None
+                text = str(int(text) + step)
+            parts.append(text)
+        lines.append(line if conditional else "".join(parts))
+    return "\n".join(lines)
+
+
+#: name -> change
+KINDS: dict[str, Callable[[str, str, random.Random], str | None]] = {
+    "rename": rename,
+    "reorder": reorder,
+    "resize": resize,
+}

@@ -1,0 +1,65 @@
+"""P(yes) against P(no): one forward pass to the first token of the answer."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hargo.data.programs import LABELS
+
+logger = logging.getLogger(__name__)
+
+#: natural logarithms of the probabilities that the answer begins as `yes` or `no` does
+Choice = dict[str, float]
+
+
+def p_yes(choice: Choice) -> float:
+    """P(yes) among the two labels, whatever else the model might have said.
+
+    >>> round(p_yes({"yes": -0.2231, "no": -1.6094}), 3)
+    0.8
+    """
+    return 1 / (1 + math.exp(min(700.0, choice["no"] - choice["yes"])))
+
+
+def first_tokens(tokenizer: Any) -> dict[str, list[int]] | None:
+    """Label -> ids that an answer beginning with it may begin with; None where the labels share one."""
+    found = {}
+    for label in LABELS:
+        ids = tokenizer([label, label.capitalize()], add_special_tokens=False)["input_ids"]
+        found[label] = sorted({one[0] for one in ids})
+    return None if set(found["yes"]) & set(found["no"]) else found
+
+
+@torch.no_grad()
+def choices(model: Any, tokenizer: Any, prompts: Sequence[list[int]], batch_rows: int = 32) -> list[Choice | None]:
+    """Per prompt (token ids) the log-probabilities of `yes` and `no` at the first token of the answer.
+
+    Rounded to 4 decimals, since the last bits depend on which prompts share a batch. None for a tokenizer whose
+    labels begin with the same token.
+    """
+    tokens = first_tokens(tokenizer)
+    if tokens is None:
+        logger.warning("yes and no begin with the same token: no P(yes), so no calibration")
+        return [None] * len(prompts)
+    found: list[Choice | None] = [None] * len(prompts)
+    order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
+    for start in range(0, len(order), batch_rows):
+        part = order[start : start + batch_rows]
+        for i, logp in zip(part, _first(model, [prompts[i] for i in part], tokenizer.pad_token_id), strict=True):
+            found[i] = {label: round(float(logp[ids].logsumexp(-1)), 4) for label, ids in tokens.items()}
+    return found
+
+
+def _first(model: Any, prompts: list[list[int]], pad: int) -> torch.Tensor:
+    """Log-probabilities of the token after each prompt, [prompts, V]; prompts are padded on the left."""
+    width = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
+    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=1)
+    return output.logits[:, -1].float().log_softmax(-1)

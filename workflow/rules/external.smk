@@ -1,0 +1,36 @@
+# Every model on DataRaceBench, for studies that name a copy of it.
+
+
+if study.evaluation.external:
+
+    rule external:
+        input:
+            model=trained_model,
+            train=rules.data.output.train,
+            kernels=drb_files(study.evaluation.external),
+        output:
+            predictions="<results>/external/{method}/seed{seed}/predictions.jsonl",
+            metrics="<results>/external/{method}/seed{seed}/metrics.json",
+            run="<results>/external/{method}/seed{seed}/run.json",
+        log:
+            "<logs>/external-{method}-seed{seed}.log",
+        benchmark:
+            "<benchmarks>/external-{method}-seed{seed}.tsv"
+        conda:
+            "../envs/hargo.yaml"
+        threads: study.compute.threads
+        resources:
+            mem_mb=mem_mb_train,
+            runtime=runtime_train,
+            gpu=GPU,
+        params:
+            study=STUDY,
+            data=subpath(input.train, parent=True),
+            out=subpath(output.run, parent=True),
+            evaluation=options(study.evaluation, "tie"),
+            compute=COMPUTE,
+        message:
+            "DataRaceBench: {wildcards.method}, seed {wildcards.seed}"
+        shell:
+            "exec python -m hargo race score --config {params.study} --model {input.model} --data {params.data}"
+            " --out {params.out} > {log} 2>&1"
