@@ -105,6 +105,7 @@ rule verify:
     resources:
         mem_mb=mem_mb_light,
         runtime=60,
+        gpu=0,
     params:
         data=subpath(input.train, parent=True),
         out=subpath(output.json, parent=True),
