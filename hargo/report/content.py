@@ -331,7 +331,13 @@ def _ablation(results: Results) -> list[Block]:
     caption = (
         "Forms of HARGO's weights: B1 by advantage alone, B2 by confidence alone, HARGO (B3) by both; controls last."
     )
-    return [_method_table(results, metrics, caption, methods), *controls(results)]
+    figure = Figure(
+        "forest",
+        "What each form changes against GRPO: square for the gap, line for its 95 % interval over rows; filled where "
+        "rows and seeds do not explain it, corrected for all methods.",
+        "Forest plot of the gaps to GRPO with their intervals, one panel per metric",
+    )
+    return [figure, _method_table(results, metrics, caption, methods), *controls(results)]
 
 
 def _heterogeneity(results: Results) -> list[Block]:
