@@ -115,6 +115,14 @@ def test_groups_are_drawn_whole() -> None:
     assert (weights(6, 5) == weights(6, 5)).all()
 
 
+def test_a_share_of_nothing_or_all_has_an_interval_too() -> None:
+    """None of 20: up to 16.8 % (Clopper and Pearson); elsewhere it is the bootstrap's."""
+    none, every = statistics.share_interval(np.zeros(50), 20), statistics.share_interval(np.full(50, 100.0), 20)
+    assert none == (0, pytest.approx(16.84, abs=0.01)) and every == (pytest.approx(83.16, abs=0.01), 100)
+    curve = np.random.default_rng(0).normal(50, 3, 900)
+    assert statistics.share_interval(curve, 20) == interval(curve, 20)
+
+
 def test_few_rows_give_a_wider_interval() -> None:
     curve = np.random.default_rng(0).normal(size=20000)
     few, many = interval(curve, 8), interval(curve, 5000)

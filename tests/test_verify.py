@@ -99,7 +99,7 @@ def test_outcomes(archer: verify.Toolchain) -> None:
 
 
 def test_only_no_labels_are_run_unless_asked_and_the_draw_is_seeded() -> None:
-    rows = [row(FREE, "yes" if i % 2 else "no", f"race_c/{i}") for i in range(40)]
+    rows = [row(FREE, "Yes" if i % 2 else "no, as code follows", f"race_c/{i}") for i in range(40)]
     assert [r.id for r in verify.choose(rows, None, False)] == [f"race_c/{i}" for i in range(0, 40, 2)]
     some = verify.choose(rows, 9, True)
     assert len(some) == 9 and some == verify.choose(rows, 9, True) == sorted(some, key=rows.index)

@@ -24,6 +24,7 @@ from hargo.data import sandbox
 from hargo.data.programs import take_apart, unwrap
 from hargo.data.records import Row
 from hargo.errors import UserError
+from hargo.tasks.race import label
 
 _MAIN = re.compile(r"\bmain\s*\(")
 _CPLUSPLUS = re.compile(r"#\s*include\s*<(?:iostream|vector|string|algorithm|c\w+)>|\bstd::|\busing namespace\b")
@@ -110,7 +111,7 @@ def program_of(row: Row) -> str | None:
 
 def choose(rows: Sequence[Row], limit: int | None, everything: bool, seed: int = 0) -> list[Row]:
     """The C rows to run: those labelled no, or all of them; at most `limit`, drawn with the seed, order kept."""
-    found = [row for row in rows if row.task == "race_c" and (everything or row.answer.strip().lower() == "no")]
+    found = [row for row in rows if row.task == "race_c" and (everything or label(row.answer) == "no")]
     if limit is not None and limit < len(found):
         kept = sorted(random.Random(f"verify/{seed}").sample(range(len(found)), limit))
         found = [found[i] for i in kept]
@@ -127,12 +128,12 @@ def verify(
     tools = toolchain()
 
     def one(row: Row) -> Verdict:
-        label = row.answer.strip().lower()
+        told = label(row.answer) or "neither"
         code = program_of(row)
         if code is None:
-            return Verdict(row.id, label, "not complete")
+            return Verdict(row.id, told, "not complete")
         with tempfile.TemporaryDirectory(prefix="hargo-verify-") as folder:
-            return Verdict(row.id, label, *_try(tools, code, Path(folder), seconds, threads, memory_mb))
+            return Verdict(row.id, told, *_try(tools, code, Path(folder), seconds, threads, memory_mb))
 
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         return list(pool.map(one, rows))
@@ -168,7 +169,7 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     return {
         "tool": {"clang": toolchain().version, "runtime": "ThreadSanitizer + Archer"},
         "rows": len(verdicts),
-        "labels": {label: dict(counts) for label, counts in sorted(labels.items())},
+        "labels": {name: dict(counts) for name, counts in sorted(labels.items())},
         "refuted": [one.id for one in verdicts if one.refuted],
         "without_outcome": odd,
     }
@@ -178,8 +179,8 @@ def render(found: dict[str, Any]) -> str:
     """The summary in words."""
     tool = found["tool"]
     lines = [f"{found['rows']} C programs, clang {tool['clang']} with {tool['runtime']}:"]
-    for label, counts in found["labels"].items():
-        lines.append(f"  labelled {label}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
+    for name, counts in found["labels"].items():
+        lines.append(f"  labelled {name}: " + ", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
     refuted = found["refuted"]
     lines.append(f"labels refuted: {len(refuted)}" + (f" ({', '.join(refuted)})" if refuted else ""))
     lines.append("a race found refutes a no; a clean run proves nothing")

@@ -80,6 +80,20 @@ def interval(curve: np.ndarray, count: int, level: float = LEVEL) -> tuple[float
     return float(low), float(high)
 
 
+def share_interval(curve: np.ndarray, count: int, level: float = LEVEL) -> tuple[float, float]:
+    """`interval` of a share in percent; where every row says the same, so that a bootstrap has no width, the exact one.
+
+    >>> low, high = share_interval(np.zeros(9), 20)
+    >>> low, round(high, 1)
+    (0.0, 16.8)
+    """
+    low, high = interval(curve, count, level)
+    unseen = 100 * (1 - (level / 2) ** (1 / count))
+    if low == high == 0:
+        return 0.0, unseen
+    return (100 - unseen, 100.0) if low == high == 100 else (low, high)
+
+
 def difference(first: Sums, second: Sums, drawn: np.ndarray, count: int | None = None) -> Difference:
     """The gap between two methods on the same rows.
 

@@ -122,7 +122,9 @@ class Evidence:
         found = self.curves(method, metric)
         if found is None or (metric == "win_rate" and method == "sft"):
             return None
-        return statistics.interval(found[1].mean(axis=1), found[2])
+        share = metric == "em" or metric.startswith("accuracy_") or metric == "race_accuracy"
+        of = statistics.share_interval if share else statistics.interval
+        return of(found[1].mean(axis=1), found[2])
 
     def difference(self, first: str, second: str, metric: str) -> Difference | None:
         a, b = self.curves(first, metric), self.curves(second, metric)
@@ -217,13 +219,13 @@ def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, 
 
 
 def level_baselines(results: Results) -> list[str]:
-    """Sentences, one per baseline and metric where a baseline is within or above the best method's 95 % interval.
+    """Sentences, one per metric where a baseline is within or above the best method's 95 % interval.
 
     The best method is that of the highest mean over seeds, SFT included.
     """
     found = []
     made = evidence(results)
-    for metric, name in _LEVELS.items():
+    for metric, words in _LEVELS.items():
         means = {m: float(c[0].mean()) for m in results.models if (c := made.curves(m, metric)) is not None}
         if not means:
             continue
@@ -234,14 +236,14 @@ def level_baselines(results: Results) -> list[str]:
         low, high = bounds
         # scores between 0 and 1 are shown on the scale of percent
         unit = 100.0 if metric in ("avg_score", "plp_similarity") else 1.0
-        for baseline, model in results.baselines.items():
-            value = model.figures.get(metric)
-            if value is None or value < low:
-                continue
-            relation = "above" if value > high else "level with"
+        values = {name: m.figures[metric] for name, m in results.baselines.items() if metric in m.figures}
+        level = [f"{name} {unit * value:.1f} %" for name, value in values.items() if low <= value <= high]
+        above = [f"{name} {unit * value:.1f} %" for name, value in values.items() if value > high]
+        kept = [f"{where} {', '.join(some)}" for where, some in (("above it", above), ("level with it", level)) if some]
+        if kept:
             found.append(
-                f"{baseline} is {relation} the best language model on {name}: {unit * value:.1f} % against "
-                f"{unit * means[best]:.1f} % ({title(best)}, 95 % interval {unit * low:.1f} to {unit * high:.1f})"
+                f"{words}: the best language model, {title(best)}, has {unit * means[best]:.1f} % (95 % interval "
+                f"{unit * low:.1f} to {unit * high:.1f}); {'; '.join(kept)}"
             )
     return found
 

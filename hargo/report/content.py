@@ -160,8 +160,8 @@ def _results(results: Results) -> list[Block]:
         _method_table(
             results,
             main,
-            f"Headline metrics, {many}. {CAPTION} WinRate is measured against the SFT model of the same seed, where "
-            "50 is level. The column after each metric is the paper's.",
+            f"Headline metrics, means over seeds (each seed's are in the figure). {CAPTION} WinRate is measured against "
+            "the SFT model of the same seed, where 50 is level. The column after each metric is the paper's.",
         ),
         _method_table(results, accuracy, f"Accuracy per task, {many}."),
     ]
@@ -184,9 +184,11 @@ def _method_table(results: Results, metrics: list[str], caption: str, methods: l
         row = [title(name)]
         for metric in metrics:
             decimals = metrics_of(results)[metric][1]
-            cell = shown(over_seeds(models, metric), decimals)
-            if metric in METRICS and name in results.models:
-                cell += bracket(results, name, metric, decimals) + marks(results, name, metric)
+            value = over_seeds(models, metric)
+            cell = shown(value, decimals)
+            if value and metric in METRICS and name in results.models:
+                told = bracket(results, name, metric, decimals) + marks(results, name, metric)
+                cell = f"{value.mean:.{decimals}f}{told}"
             row.append(cell)
             if papers[metric]:
                 value = PAPER.get(name, {}).get(metric)
