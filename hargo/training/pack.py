@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from hargo.models.attention import Layout, enable
+from hargo.training.logprob import log_probabilities
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Packed:
     """One row of N tokens with S scored ones.
 
     input_ids, position_ids: [1, N]
-    mask: [1, 1, N, N] bool, true where the row's token may see the column's
+    layout: which token may see which
     scored: [S], positions whose next-token distribution scores `targets` [S]
     slots: [S], place of each score in a flattened [R, width] matrix
     responses, width: R and T of that matrix
@@ -43,7 +45,7 @@ class Packed:
 
     input_ids: Tensor
     position_ids: Tensor
-    mask: Tensor
+    layout: Layout
     scored: Tensor
     targets: Tensor
     slots: Tensor
@@ -73,35 +75,27 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     """Lay the groups out in one row. Every prompt needs a token, whose state predicts the first answer token."""
     ids: list[int] = []
     positions: list[int] = []
-    document: list[int] = []  # which group
-    branch: list[int] = []  # 0 in the prompt, 1.. in its responses
     scored: list[int] = []
     targets: list[int] = []
     rows: list[int] = []
     columns: list[int] = []
     row = 0
-    for number, group in enumerate(groups):
+    for group in groups:
         assert group.prompt, "a group without a prompt"
         start = len(ids)
         last_of_prompt = start + len(group.prompt) - 1
         ids += group.prompt
         positions += range(len(group.prompt))
-        document += [number] * len(group.prompt)
-        branch += [0] * len(group.prompt)
-        for part, response in enumerate(group.responses, start=1):
+        for response in group.responses:
             begin, length = len(ids), len(response)
             ids += response
             positions += range(len(group.prompt), len(group.prompt) + length)
-            document += [number] * length
-            branch += [part] * length
             scored += [last_of_prompt, *range(begin, begin + length - 1)][:length]
             targets += response
             rows += [row] * length
             columns += range(length)
             row += 1
     width = max((len(r) for g in groups for r in g.responses), default=0)
-    doc, arm = torch.tensor(document, device=device), torch.tensor(branch, device=device)
-    visible = (doc[:, None] == doc[None, :]) & ((arm[None, :] == 0) | (arm[:, None] == arm[None, :]))
 
     def long(values: list) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=device)
@@ -109,7 +103,7 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     return Packed(
         input_ids=long([ids]),
         position_ids=long([positions]),
-        mask=visible.tril()[None, None],
+        layout=Layout(tuple((len(group.prompt), tuple(map(len, group.responses))) for group in groups)),
         scored=long(scored),
         targets=long(targets),
         slots=long(rows) * width + long(columns),
@@ -152,46 +146,38 @@ def score(
         hook = head.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
     output = model(
         input_ids=packed.input_ids,
-        attention_mask=_for_attention(packed, model),
         position_ids=packed.position_ids,
         use_cache=False,
         logits_to_keep=packed.scored,
+        **_attention(packed, model),
     )
     if hook is not None:
         hook.remove()
-    logits = output.logits[0]
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    scaled = logits if temperature == 1.0 else logits / temperature
-    logp = -F.cross_entropy(scaled, packed.targets, reduction="none")
-    at_one, spread = torch.zeros_like(logp), torch.zeros_like(logp)
-    with torch.no_grad():
-        if plain:
-            at_one = logp.detach() if temperature == 1.0 else -F.cross_entropy(logits, packed.targets, reduction="none")
-        if entropy:
-            log_softmax = scaled.log_softmax(-1)
-            spread = -(log_softmax.exp() * log_softmax).sum(-1)
+    logp, at_one, spread = log_probabilities(
+        output.logits[0], packed.targets, temperature, plain=plain, entropy=entropy
+    )
     mask = _matrix(torch.ones_like(logp), packed).bool()
     worth = model.value_head(states[0])[0, :, 0] if values else torch.zeros_like(at_one)
     plain_, spread_, values_ = (_matrix(x, packed) for x in (at_one, spread, worth))
     return Scores(_matrix(logp, packed), mask, plain_, spread_, values_)
 
 
-def _for_attention(packed: Packed, model: Any) -> Tensor | dict[str, Tensor]:
-    """The mask as the model's layers take it, narrowed where layers see a sliding window of positions only."""
+def _attention(packed: Packed, model: Any) -> dict[str, Any]:
+    """The layout for the attention that knows it; else a dense mask, narrowed where layers see a sliding window."""
+    if enable(model):
+        return {"attention_mask": None, "layout": packed.layout}
     window = getattr(model.config, "sliding_window", None)
     kinds = getattr(model.config, "layer_types", None)
-    full = _for_kernel(packed.mask, model)
+    full = _for_kernel(packed.layout.dense(), model)
     if window is None or (kinds and "sliding_attention" not in kinds):
-        return full
-    position = packed.position_ids[0]
-    near = packed.mask & (position[:, None] - position[None, :] < window)
-    narrow = _for_kernel(near, model)
-    return {"full_attention": full, "sliding_attention": narrow} if kinds else narrow
+        return {"attention_mask": full}
+    narrow = _for_kernel(packed.layout.dense(window), model)
+    return {"attention_mask": {"full_attention": full, "sliding_attention": narrow} if kinds else narrow}
 
 
 def _for_kernel(mask: Tensor, model: Any) -> Tensor:
-    """SDPA takes the boolean mask; eager attention adds its mask to the scores."""
+    """[N, N] -> [1, 1, N, N]; SDPA takes a boolean mask, eager attention adds its mask to the scores."""
+    mask = mask.to(model.device)[None, None]
     if model.config._attn_implementation != "eager":
         return mask
     return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
