@@ -32,21 +32,26 @@ def alone(model, groups, temperature):
     return logps, entropies
 
 
+SHARED = [Group([*range(40, 50), *group.prompt], group.responses) for group in GROUPS]
+
+
 @pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_packed_equals_separate_in_value_and_gradient(family):
+@pytest.mark.parametrize("groups", [GROUPS, SHARED], ids=["no prefix", "common prefix"])
+def test_packed_equals_separate_in_value_and_gradient(family, groups):
     model = tiny.model(family, dtype=torch.float64)
     exact = 1e-6 if family == "gemma2" else 1e-10  # its eager attention takes the softmax in float32
     weights = [
         torch.rand(len(r), generator=torch.Generator().manual_seed(i), dtype=torch.float64)
-        for i, r in enumerate(r for g in GROUPS for r in g.responses)
+        for i, r in enumerate(r for g in groups for r in g.responses)
     ]
 
-    logps, entropies = alone(model, GROUPS, 0.6)
+    logps, entropies = alone(model, groups, 0.6)
     sum((w * logp).sum() for w, logp in zip(weights, logps, strict=True)).backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
 
-    packed = pack(GROUPS)
+    packed = pack(groups)
+    assert packed.layout.prefix == (10 if groups is SHARED else 0)
     scores = score(model, packed, 0.6, entropy=True)
     assert scores.mask.sum(-1).tolist() == [len(logp) for logp in logps]
     total = 0

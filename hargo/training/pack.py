@@ -1,9 +1,10 @@
 """Packing: a prompt once, its responses behind it, several such groups in one row, no padding.
 
-    [ prompt_a | a_1 | a_2 | prompt_b | b_1 | b_2 ]
+    [ prefix | prompt_a | a_1 | a_2 | prompt_b | b_1 | b_2 ]
 
-A response sees its prompt and itself; position ids of every response start where its prompt ends. Costs
-P + G R tokens per group where the usual padded batch costs G (P + R). Exact: log-probabilities and gradients are
+A response sees its prompt and itself; position ids of every response start where its prompt ends. What all prompts
+of the row begin with, such as a system message, comes once. Costs P + G R tokens per group where the usual padded
+batch costs G (P + R). Exact: log-probabilities and gradients are
 those of each sequence alone. The idea is published as Prefix Grouper (arXiv 2506.05433).
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hargo.models.attention import Layout, enable
+from hargo.models.attention import Layout, common_prefix, enable
 from hargo.training.logprob import log_probabilities
 
 
@@ -73,8 +74,9 @@ def plan(groups: Sequence[Group], tokens_per_pass: int) -> list[list[int]]:
 
 def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     """Lay the groups out in one row. Every prompt needs a token, whose state predicts the first answer token."""
-    ids: list[int] = []
-    positions: list[int] = []
+    prefix = common_prefix([group.prompt for group in groups])
+    ids: list[int] = [*groups[0].prompt[:prefix]]
+    positions: list[int] = [*range(prefix)]
     scored: list[int] = []
     targets: list[int] = []
     rows: list[int] = []
@@ -82,10 +84,9 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     row = 0
     for group in groups:
         assert group.prompt, "a group without a prompt"
-        start = len(ids)
-        last_of_prompt = start + len(group.prompt) - 1
-        ids += group.prompt
-        positions += range(len(group.prompt))
+        ids += group.prompt[prefix:]
+        positions += range(prefix, len(group.prompt))
+        last_of_prompt = len(ids) - 1
         for response in group.responses:
             begin, length = len(ids), len(response)
             ids += response
@@ -103,7 +104,7 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     return Packed(
         input_ids=long([ids]),
         position_ids=long([positions]),
-        layout=Layout(tuple((len(group.prompt), tuple(map(len, group.responses))) for group in groups)),
+        layout=Layout(tuple((len(g.prompt) - prefix, tuple(map(len, g.responses))) for g in groups), prefix),
         scored=long(scored),
         targets=long(targets),
         slots=long(rows) * width + long(columns),
