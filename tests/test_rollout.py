@@ -8,7 +8,7 @@ import torch
 
 from hargo.models.load import stop_ids
 from hargo.rollout import Request, generate
-from hargo.rollout.generate import uniforms
+from hargo.rollout.sample import uniforms
 from hargo.training.pack import Group, pack, score
 
 PROMPTS = [[1, 5, 6], [1, 7, 8, 9, 10, 11, 12, 13], [1, 20], [1, 5, 6, 30, 31], [1, *list(range(40, 70))]]
