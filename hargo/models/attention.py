@@ -11,13 +11,17 @@ is attended group by group.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+logger = logging.getLogger(__name__)
 
 NAME = "hargo"
 WORTH_SHARING = 8
@@ -117,7 +121,7 @@ class Layout:
         return sdpa(query, key, value, bias, scale, dropout)
 
 
-def common_prefix(prompts: Sequence[Sequence[int]]) -> int:
+def common_prefix(prompts: Sequence[list[int]]) -> int:
     """How many tokens all prompts begin with, leaving each one of its own; 0 where sharing them would not pay."""
     if len(prompts) < 2:
         return 0
@@ -188,3 +192,75 @@ def enable(model: Any) -> bool:
         AttentionMaskInterface.register(NAME, sdpa_mask)
         model.config._attn_implementation = NAME
     return model.config._attn_implementation == NAME
+
+
+def for_attention(layout: Layout, model: Any) -> dict[str, Any]:
+    """The layout as a model's inputs: itself where `attention` computes it, else as dense masks.
+
+    Where some layers see a sliding window of positions only they get a narrower one.
+    """
+    if enable(model):
+        return {"attention_mask": None, "layout": layout}
+    window = getattr(model.config, "sliding_window", None)
+    kinds = getattr(model.config, "layer_types", None)
+    full = _for_kernel(layout.dense(), model)
+    if window is None or (kinds and "sliding_attention" not in kinds):
+        return {"attention_mask": full}
+    narrow = _for_kernel(layout.dense(window), model)
+    return {"attention_mask": {"full_attention": full, "sliding_attention": narrow} if kinds else narrow}
+
+
+def _for_kernel(mask: Tensor, model: Any) -> Tensor:
+    """[N, N] -> [1, 1, N, N]; SDPA takes a boolean mask, eager attention adds its mask to the scores."""
+    mask = mask.to(model.device)[None, None]
+    if model.config._attn_implementation != "eager":
+        return mask
+    return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
+
+
+_PACKS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def packs(model: Any) -> bool:
+    """Whether a packed row gives what its sequences alone give, tried out once for every model.
+
+    It does not where a layer carries a state along the row or ignores mask and position ids.
+    """
+    if model not in _PACKS:
+        _PACKS[model] = _try_out(model)
+        if not _PACKS[model]:
+            logger.warning(
+                "%s cannot compute packed rows: every response is read with its own prompt, which takes longer",
+                type(model).__name__,
+            )
+    return _PACKS[model]
+
+
+@torch.no_grad()
+def _try_out(model: Any) -> bool:
+    """Two prompts with two answers each, packed and alone; and as one text, for the size of a fault."""
+    prompts, answers = [[5, 6, 7], [8, 9]], [[[10, 11, 12], [13, 14, 15]], [[16, 17], [18, 19, 20]]]
+    alone: list[Tensor] = []
+    ids: list[int] = []
+    positions: list[int] = []
+
+    def ask(ids: list[int], positions: list[int], **more: Any) -> Tensor:
+        row, places = (torch.tensor([x], device=model.device) for x in (ids, positions))
+        return model(input_ids=row, position_ids=places, use_cache=False, **more).logits[0].float()
+
+    try:
+        for prompt, both in zip(prompts, answers, strict=True):
+            ids, positions = ids + prompt, [*positions, *range(len(prompt))]
+            for number, answer in enumerate(both):
+                text = prompt + answer
+                found = ask(text, list(range(len(text))))
+                alone.append(found if number == 0 else found[len(prompt) :])
+                ids, positions = ids + answer, [*positions, *range(len(prompt), len(text))]
+        layout = Layout(tuple((len(p), tuple(map(len, both))) for p, both in zip(prompts, answers, strict=True)))
+        wanted = torch.cat(alone)
+        gap = (ask(ids, positions, **for_attention(layout, model)) - wanted).abs().max()
+        fault = (ask(ids, list(range(len(ids)))) - wanted).abs().max()
+    except (TypeError, ValueError, RuntimeError, KeyError, AttributeError):
+        return False
+    # far above rounding, far below what a layer that mixes neighbours does
+    return bool(gap <= (1e-4 if model.dtype in (torch.float32, torch.float64) else 0.1) * fault)

@@ -31,12 +31,12 @@ def few_rows(model: Any) -> Iterator[None]:
     ]
     for module in changed:
         # turning the logits round again costs what was gained
-        module.forward = partial(_linear, module.weight, module.bias, module is not output)
+        module.__dict__["forward"] = partial(_linear, module.weight, module.bias, module is not output)
     try:
         yield
     finally:
         for module in changed:
-            del module.forward
+            del module.__dict__["forward"]
 
 
 def _linear(weight: Tensor, bias: Tensor | None, turned: bool, x: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hargo.models.attention import enable
+from hargo.models.attention import enable, packs
 from hargo.rollout import grouped, padded
 from hargo.rollout.sample import Completion, Request
 
@@ -29,8 +29,8 @@ def generate(
     stop: ids that end an answer; batch_tokens, batch_rows: bounds on cache positions and rows decoded together.
     Returns completions [len(requests)][samples], in the order of the requests.
     """
-    packs = enable(model)
-    if packs:  # nothing is padded: answers of like length go together, since the longest one decides the steps
+    packed = packs(model) and enable(model)
+    if packed:  # nothing is padded: answers of like length go together, since the longest one decides the steps
         order = sorted(range(len(requests)), key=lambda i: (requests[i].limit, len(requests[i].prompt)))
         costs = [len(requests[i].prompt) + samples * requests[i].limit for i in order]
         batches = _within(costs, samples, batch_tokens, batch_rows)
@@ -42,7 +42,7 @@ def generate(
     for batch in batches:
         chosen = [order[k] for k in batch]
         part = [requests[i] for i in chosen]
-        if packs:
+        if packed:
             found = grouped.complete(model, part, samples, temperature, stop)
         else:
             found = padded.complete(model, part, samples, temperature, stop, pad)
@@ -79,5 +79,3 @@ def _alike(lengths: list[int], samples: int, batch_tokens: int, batch_rows: int)
                 continue
         batches.append([index])
     return batches
-
-

@@ -119,7 +119,7 @@ class _Group:
 class Prompts:
     """The row of all prompts, and where their keys and values go as they are read."""
 
-    def __init__(self, prompts: Sequence[Sequence[int]], samples: int):
+    def __init__(self, prompts: Sequence[list[int]], samples: int):
         prefix = common_prefix(prompts)
         self.ids = [*prompts[0][:prefix], *(token for prompt in prompts for token in prompt[prefix:])]
         self.positions = [*range(prefix), *(k for prompt in prompts for k in range(prefix, len(prompt)))]
@@ -151,7 +151,7 @@ class Answers:
 
     def __init__(self, groups: Sequence[_Group]):
         self.groups = [group for group in groups if group.rows]
-        self.masks: dict[tuple[int, int | None], Tensor | None] = {}
+        self.masks: dict[tuple[int, int | None], Tensor] = {}
         for group in self.groups:
             if not len(group.owner):
                 group.used = group.prompt

@@ -21,7 +21,8 @@ def log_probabilities(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """log softmax(logits / T) at `targets`, the same at T = 1, and the entropy at T in nats.
 
-    logits: [S, V], used up: the backward pass overwrites them; targets: [S] -> three times [S], float32 or more.
+    logits: [S, V], used up: the backward pass overwrites them, and autograd refuses a second one
+    targets: [S] -> three times [S], float32 or more
     Only the first has a gradient; the others are zeros where not asked for.
     """
     return _LogProbabilities.apply(logits, targets, temperature, plain, entropy)
@@ -59,9 +60,7 @@ class _LogProbabilities(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         logits, targets, normaliser = ctx.saved_tensors
-        if ctx.temperature is None:
-            raise RuntimeError("the logits were overwritten by an earlier backward pass")
-        temperature, ctx.temperature = ctx.temperature, None
+        temperature = ctx.temperature
         for rows in _blocks(logits):
             view, chosen = logits[rows], targets[rows, None]
             # d logp / d logits = (one at the target - softmax) / T

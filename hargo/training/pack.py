@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hargo.models.attention import Layout, common_prefix, enable
+from hargo.models.attention import Layout, common_prefix, for_attention, packs
 from hargo.training.logprob import log_probabilities
 
 
@@ -37,6 +37,7 @@ class Group:
 class Packed:
     """One row of N tokens with S scored ones.
 
+    groups: what the row is made of
     input_ids, position_ids: [1, N]
     layout: which token may see which
     scored: [S], positions whose next-token distribution scores `targets` [S]
@@ -44,6 +45,7 @@ class Packed:
     responses, width: R and T of that matrix
     """
 
+    groups: list[Group]
     input_ids: Tensor
     position_ids: Tensor
     layout: Layout
@@ -102,6 +104,7 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
         return torch.tensor(values, dtype=torch.long, device=device)
 
     return Packed(
+        groups=list(groups),
         input_ids=long([ids]),
         position_ids=long([positions]),
         layout=Layout(tuple((len(g.prompt) - prefix, tuple(map(len, g.responses))) for g in groups), prefix),
@@ -139,49 +142,65 @@ def score(
     entropy: bool = False,
     values: bool = False,
 ) -> Scores:
-    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more."""
+    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more.
+
+    A model that cannot compute a packed row gets every response with a prompt of its own, which costs more.
+    """
     states: list[Tensor] = []
     hook = None
     if values:  # what the output layer reads are the states at the scored positions
         head = model.get_output_embeddings()
         hook = head.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
-    output = model(
-        input_ids=packed.input_ids,
-        position_ids=packed.position_ids,
-        use_cache=False,
-        logits_to_keep=packed.scored,
-        **_attention(packed, model),
-    )
+    inputs, kept = (_row(packed, model), None) if packs(model) else _rows(packed)
+    logits = model(**inputs, use_cache=False).logits
     if hook is not None:
         hook.remove()
     logp, at_one, spread = log_probabilities(
-        output.logits[0], packed.targets, temperature, plain=plain, entropy=entropy
+        _scored(logits, kept), packed.targets, temperature, plain=plain, entropy=entropy
     )
     mask = _matrix(torch.ones_like(logp), packed).bool()
-    worth = model.value_head(states[0])[0, :, 0] if values else torch.zeros_like(at_one)
+    worth = model.value_head(_scored(states[0], kept))[:, 0] if values else torch.zeros_like(at_one)
     plain_, spread_, values_ = (_matrix(x, packed) for x in (at_one, spread, worth))
     return Scores(_matrix(logp, packed), mask, plain_, spread_, values_)
 
 
-def _attention(packed: Packed, model: Any) -> dict[str, Any]:
-    """The layout for the attention that knows it; else a dense mask, narrowed where layers see a sliding window."""
-    if enable(model):
-        return {"attention_mask": None, "layout": packed.layout}
-    window = getattr(model.config, "sliding_window", None)
-    kinds = getattr(model.config, "layer_types", None)
-    full = _for_kernel(packed.layout.dense(), model)
-    if window is None or (kinds and "sliding_attention" not in kinds):
-        return {"attention_mask": full}
-    narrow = _for_kernel(packed.layout.dense(window), model)
-    return {"attention_mask": {"full_attention": full, "sliding_attention": narrow} if kinds else narrow}
+def _row(packed: Packed, model: Any) -> dict[str, Any]:
+    """The packed row as a model's inputs."""
+    return {
+        "input_ids": packed.input_ids,
+        "position_ids": packed.position_ids,
+        "logits_to_keep": packed.scored,
+        **for_attention(packed.layout, model),
+    }
 
 
-def _for_kernel(mask: Tensor, model: Any) -> Tensor:
-    """[N, N] -> [1, 1, N, N]; SDPA takes a boolean mask, eager attention adds its mask to the scores."""
-    mask = mask.to(model.device)[None, None]
-    if model.config._attn_implementation != "eager":
-        return mask
-    return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
+def _rows(packed: Packed) -> tuple[dict[str, Any], Tensor]:
+    """Each response behind its own prompt, as a model's inputs: [R, N], prompts padded on the left.
+
+    And which of the last T + 1 positions of each row predict a token of its response: [R, T + 1] bool.
+    """
+    pairs = [(group.prompt, response) for group in packed.groups for response in group.responses]
+    before, after = max(len(prompt) for prompt, _ in pairs), packed.width
+    ids = torch.zeros(len(pairs), before + after, dtype=torch.long)
+    real = torch.zeros_like(ids)
+    kept = torch.zeros(len(pairs), after + 1, dtype=torch.bool)
+    for row, (prompt, response) in enumerate(pairs):
+        span = slice(before - len(prompt), before + len(response))
+        ids[row, span] = torch.tensor(prompt + response)
+        real[row, span] = 1
+        kept[row, : len(response)] = True
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": real,
+        "position_ids": (real.cumsum(-1) - 1).clamp(min=0),
+    }
+    device = packed.input_ids.device
+    return {**{k: v.to(device) for k, v in inputs.items()}, "logits_to_keep": after + 1}, kept.to(device)
+
+
+def _scored(values: Tensor, kept: Tensor | None) -> Tensor:
+    """[1, S, n] of a packed row or [R, T + 1, n] of padded ones -> [S, n]."""
+    return values[0] if kept is None else values[kept]
 
 
 def _matrix(values: Tensor, packed: Packed) -> Tensor:
