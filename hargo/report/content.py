@@ -160,8 +160,8 @@ def _results(results: Results) -> list[Block]:
         _method_table(
             results,
             main,
-            f"Headline metrics, means over seeds (each seed's are in the figure). {CAPTION} WinRate is measured against "
-            "the SFT model of the same seed, where 50 is level. The column after each metric is the paper's.",
+            f"Headline metrics, means over seeds (each seed's are in the figure). {CAPTION} WinRate is measured "
+            "against the SFT model of the same seed, where 50 is level. The column after each metric is the paper's.",
         ),
         _method_table(results, accuracy, f"Accuracy per task, {many}."),
     ]
