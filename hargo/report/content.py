@@ -191,8 +191,8 @@ def _method_table(results: Results, metrics: list[str], caption: str, methods: l
                 cell = f"{value.mean:.{decimals}f}{told}"
             row.append(cell)
             if papers[metric]:
-                value = PAPER.get(name, {}).get(metric)
-                row.append("" if value is None else f"{value:.{decimals}f}")
+                theirs = PAPER.get(name, {}).get(metric)
+                row.append("" if theirs is None else f"{theirs:.{decimals}f}")
         rows.append(row)
     return Table(header, rows, caption, tuple(muted), strong=("HARGO",))
 
