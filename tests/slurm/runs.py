@@ -14,6 +14,8 @@ from pathlib import Path
 
 from cluster import Cluster
 
+#: processes that tests have started; those that a failed test leaves are ended, see conftest.py
+STARTED: list[subprocess.Popen[bytes]] = []
 PROGRAMS = ("sbatch", "squeue", "sacct", "scontrol", "scancel", "srun")
 
 
@@ -62,6 +64,7 @@ class Run:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
+        STARTED.append(self.process)
 
     def _tools(self, without: tuple[str, ...], first: dict[str, str]) -> None:
         """A folder for PATH: each program notes a call before the real one runs."""

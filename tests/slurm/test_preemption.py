@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from conftest import ROOT
-from runs import eventually
+from runs import STARTED, eventually
 
 STUDY = [
     "name=cut",
@@ -30,12 +30,14 @@ def snakemake(folder: Path, *options: str, **variables: str) -> subprocess.Popen
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
     study = ["--configfile", str(ROOT / "config/demo.yaml"), "--config", *STUDY]
     with (folder / "told").open("a") as log:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*command, *options, *study, "--", *(f"{path}/model" for path in MODELS.values())],
             env={**os.environ, **variables},
             stdout=log,
             stderr=subprocess.STDOUT,
         )
+    STARTED.append(process)
+    return process
 
 
 def steps(folder: Path, path: str) -> int:
