@@ -30,7 +30,7 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     if not rows:
         raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
     tokenizer = load_tokenizer(model)
-    policy = load_model(model, device)
+    policy = load_model(model, device, study.compute.precision)
     limits = study.evaluation.max_new_tokens
     requests = [
         Request(example.prompt, answer_limit(example.row.task, limits))
