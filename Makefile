@@ -36,7 +36,7 @@ demo: env ## run the demo study and print its headline table (another one: STUDY
 	$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
 
-bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (hours; BENCH_ARGS="--hpcgpt FOLDER")
+bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (long; BENCH_ARGS="--hpcgpt FOLDER")
 	for name in rollout scaling step memory; do $(BIN)/python benchmarks/bench_$$name.py $(BENCH_ARGS); done
 	$(BIN)/python benchmarks/bench_step.py --profile $(BENCH_ARGS)
 	$(BIN)/python benchmarks/report.py
