@@ -246,7 +246,7 @@ def _try_out(model: Any) -> bool:
 
     def ask(ids: list[int], positions: list[int], **more: Any) -> Tensor:
         row, places = (torch.tensor([x], device=model.device) for x in (ids, positions))
-        return model(input_ids=row, position_ids=places, use_cache=False, **more).logits[0].float()
+        return model(input_ids=row, position_ids=places, use_cache=False, **more).logits[0]
 
     try:
         for prompt, both in zip(prompts, answers, strict=True):
@@ -258,9 +258,10 @@ def _try_out(model: Any) -> bool:
                 ids, positions = ids + answer, [*positions, *range(len(prompt), len(text))]
         layout = Layout(tuple((len(p), tuple(map(len, both))) for p, both in zip(prompts, answers, strict=True)))
         wanted = torch.cat(alone)
+        tolerance = 1e-4 if wanted.dtype in (torch.float32, torch.float64) else 0.1
         gap = (ask(ids, positions, **for_attention(layout, model)) - wanted).abs().max()
         fault = (ask(ids, list(range(len(ids)))) - wanted).abs().max()
     except (TypeError, ValueError, RuntimeError, KeyError, AttributeError):
         return False
     # far above rounding, far below what a layer that mixes neighbours does
-    return bool(gap <= (1e-4 if model.dtype in (torch.float32, torch.float64) else 0.1) * fault)
+    return bool(gap <= tolerance * fault)

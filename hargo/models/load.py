@@ -91,10 +91,10 @@ def load_tokenizer(folder: str | Path, **options: Any) -> Any:
     return tokenizer
 
 
-def load_model(folder: str | Path, device: torch.device) -> Any:
+def load_model(folder: str | Path, device: torch.device, precision: str = "float32") -> Any:
     """The causal language model in a local folder, in float32 and evaluation mode (no dropout).
 
-    Weights in a 16-bit type would swallow the small updates of RL.
+    Weights in a 16-bit type would swallow the small updates of RL; `precision` is that of matrix products alone.
     """
     from transformers import AutoModelForCausalLM
 
@@ -102,6 +102,8 @@ def load_model(folder: str | Path, device: torch.device) -> Any:
     require(folder)
     with readable(folder):
         model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
+    if precision == "bfloat16":
+        model.forward = torch.autocast(device.type, torch.bfloat16)(model.forward)
     return model.to(device).eval()
 
 
