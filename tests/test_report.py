@@ -260,6 +260,9 @@ def test_power_says_what_a_difference_needs(results: Results) -> None:
     assert "four studies of five" in text and "80 rows" in text
     small = power(results, "race_f1", 0.01, "hargo", "grpo")
     assert "no number of seeds" in small
+    same = replace(results, models=dict.fromkeys(("sft", "grpo", "hargo"), results.models["sft"]))
+    with pytest.raises(UserError, match="no scatter to go by"):
+        power(same, "em", 1.0, "hargo", "grpo")
     for bad, message in ((("win_rates", 1.0, "hargo", "grpo"), "did you mean 'win_rate'"),
                          (("em", 1.0, "hargos", "grpo"), "did you mean 'hargo'"),
                          (("em", 0.0, "hargo", "grpo"), "--difference 0")):  # fmt: skip

@@ -73,9 +73,9 @@ def interval(curve: np.ndarray, count: int, level: float = LEVEL) -> tuple[float
     The percentile interval is too narrow by about sqrt((n - 1) / n) and by using z for t: the expanded interval of
     Hesterberg (2015), "What teachers should know about the bootstrap", takes the quantiles that make up for both.
     """
-    from scipy.stats import norm, t
+    from scipy.special import ndtr, stdtrit
 
-    tail = norm.cdf(-sqrt(count / (count - 1)) * t.ppf(1 - level / 2, count - 1)) if count > 1 else 0.0
+    tail = float(ndtr(sqrt(count / (count - 1)) * stdtrit(count - 1, level / 2))) if count > 1 else 0.0
     low, high = np.quantile(curve, [tail, 1 - tail])
     return float(low), float(high)
 
@@ -136,7 +136,7 @@ def _between_seeds(sides: list[tuple[np.ndarray, np.ndarray]]) -> tuple[float, f
 def _p(gap: float, rows: float, seeds: float, freedom: float, count: int) -> float:
     """The level at which the interval of rows and seeds just reaches 0: gap² = t² rows + t'² seeds."""
     from scipy.optimize import brentq
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     if gap == 0:
         return 1.0
@@ -144,8 +144,8 @@ def _p(gap: float, rows: float, seeds: float, freedom: float, count: int) -> flo
         return 0.0
 
     def beyond(tail: float) -> float:
-        at_seeds = float(t.isf(tail, freedom)) ** 2 * seeds if seeds > 0 else 0.0
-        return float(t.isf(tail, max(count - 1, 1))) ** 2 * rows + at_seeds - gap * gap
+        at_seeds = float(stdtrit(freedom, tail)) ** 2 * seeds if seeds > 0 else 0.0
+        return float(stdtrit(max(count - 1, 1), tail)) ** 2 * rows + at_seeds - gap * gap
 
     least = 1e-12
     return 2 * float(brentq(beyond, least, 0.5)) if beyond(least) > 0 else 2 * least
@@ -190,9 +190,9 @@ def need(target: float, found: Difference, n: int, k: int, power: float = 0.8) -
     found: a difference measured with n rows and k seeds, which tells how much rows and seeds scatter; with one seed
     the scatter of seeds is unknown and taken for 0, and `seeds` of the answer is None. Normal approximation, 5 %.
     """
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
-    allowed = (abs(target) / (norm.isf(LEVEL / 2) + norm.isf(1 - power))) ** 2
+    allowed = (abs(target) / (ndtri(1 - LEVEL / 2) + ndtri(power))) ** 2
     trained = max(0.0, (found.seeds or 0.0) - found.both)  # more rows do not lower it
     asked = max(0.0, found.rows - found.both)  # more seeds do not lower it
     for_rows, for_seeds = allowed - trained, allowed - asked

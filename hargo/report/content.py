@@ -184,11 +184,11 @@ def _method_table(results: Results, metrics: list[str], caption: str, methods: l
         row = [title(name)]
         for metric in metrics:
             decimals = metrics_of(results)[metric][1]
-            value = over_seeds(models, metric)
-            cell = shown(value, decimals)
-            if value and metric in METRICS and name in results.models:
+            over = over_seeds(models, metric)
+            cell = shown(over, decimals)
+            if over and metric in METRICS and name in results.models:
                 told = bracket(results, name, metric, decimals) + marks(results, name, metric)
-                cell = f"{value.mean:.{decimals}f}{told}"
+                cell = f"{over.mean:.{decimals}f}{told}"
             row.append(cell)
             if papers[metric]:
                 theirs = PAPER.get(name, {}).get(metric)

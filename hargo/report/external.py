@@ -16,7 +16,9 @@ _SHARES = ("tsr", "f1", "f1_tsr")
 
 
 def blocks(results: Results) -> list[Block]:
-    """One table per part of the kernels, means over seeds; nothing where no model was scored."""
+    """One table per part of the kernels, means over seeds; nothing where the study asks for none."""
+    if results.study.evaluation.external is None:
+        return []
     found = {name: _figures(results, name) for name in results.models}
     found = {name: figures for name, figures in found.items() if figures}
     if not found:

@@ -23,6 +23,8 @@ def power(results: Results, metric: str, target: float, first: str, second: str)
     found = evidence(results).difference(first, second, metric)
     if found is None:
         raise UserError(f"{metric}: {first} or {second} has no such figure in this study")
+    if found.rows == 0:
+        raise UserError(f"{metric}: {first} and {second} score alike on every row, so there is no scatter to go by")
     n, k = len(relevant(results.models[first][0].predictions, metric)), len(results.study.seeds)
     asked = need(target, found, n, k)
     name, decimals = known[metric]
