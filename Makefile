@@ -4,6 +4,8 @@ CONSTRAINTS ?= envs/constraints-cpu.txt
 STUDY ?= config/demo.yaml
 # more arguments for Snakemake, e.g. make demo DEMO_ARGS="--config 'seeds=[0]'"
 DEMO_ARGS ?=
+# more arguments for every benchmark
+BENCH_ARGS ?=
 # two test processes with one thread each suit two cores
 WORKERS ?= 2
 BIN := .venv/bin
@@ -11,7 +13,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-slow slurm-up slurm-down lint format schema clean
+.PHONY: help env demo bench test test-slow slurm-demo slurm-up slurm-down lint format schema clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,11 +36,23 @@ demo: env ## run the demo study and print its headline table (another one: STUDY
 	$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
 
+bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (long; BENCH_ARGS="--hpcgpt FOLDER")
+	for name in rollout scaling step memory; do $(BIN)/python benchmarks/bench_$$name.py $(BENCH_ARGS); done
+	$(BIN)/python benchmarks/bench_step.py --profile $(BENCH_ARGS)
+	$(BIN)/python benchmarks/report.py
+
 test: env ## quick tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m 'not slow' -rs
 
 test-slow: env ## every test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rs --durations 10
+
+slurm-demo: env ## the demo study through profiles/slurm on a Slurm cluster of this machine, in build/slurm-demo
+	@mkdir -p build/slurm-demo
+	$(BIN)/python tests/slurm/cluster.py run -- $(BIN)/snakemake --profile profiles/slurm --jobs 2 \
+	  --directory build/slurm-demo --configfile $(abspath $(STUDY)) --quiet host reason $(DEMO_ARGS)
+	@cd build/slurm-demo && $(CURDIR)/$(BIN)/hargo report --show --config $(abspath $(STUDY))
+	@cd build/slurm-demo && $(CURDIR)/$(BIN)/hargo slurm report --config $(abspath $(STUDY))
 
 slurm-up: env ## start a Slurm cluster on this machine and say how to use it
 	$(BIN)/python tests/slurm/cluster.py up

@@ -103,8 +103,6 @@ def _backends() -> Iterator[Check]:
         yield Check("Slurm", "ok", ", ".join(slurm))
     else:
         yield Check("Slurm", "optional", "no sbatch", "needed on a cluster only: run on its login node")
-    plugin = "snakemake_executor_plugin_slurm"
-    yield _module("Slurm executor", plugin, "for profiles/slurm: pip install snakemake-executor-plugin-slurm")
     yield _module("vLLM", "vllm", "not used: sampling runs on transformers")
 
 

@@ -6,9 +6,12 @@ A job is one task that runs the usual Snakemake command for its target. On submi
 preemption) the command gets SIGUSR2, has time for a checkpoint, and the job goes back into the queue.
 """
 
+import os
+import re
+import signal
 import time
-import uuid
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,21 +22,32 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from snakemake_executor_plugin_submitit import status
+from snakemake_executor_plugin_submitit.clusters import CLUSTERS, SubmissionError, paths
+from snakemake_executor_plugin_submitit.journal import Journal, describe
+from snakemake_executor_plugin_submitit.orphans import Orphans
 from snakemake_executor_plugin_submitit.resources import parameters
-from snakemake_executor_plugin_submitit.task import Task
+from snakemake_executor_plugin_submitit.status import PASSING, Busy, State, main_ids
+from snakemake_executor_plugin_submitit.task import JobFailed, Task
 
-_ATTEMPTS = 5
-_LAST_LINES = 10
+_LAST_LINES = 15
+_SETTLED = 5.0  # seconds that the result of a job may lag behind its final state
 
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):
     # Snakemake reads these types itself, hence no postponed annotations in this file
+    cluster: str = field(
+        default="slurm",
+        metadata={"help": "slurm, local (processes of this machine) or debug (inside Snakemake, one by one)."},
+    )
     folder: str = field(
         default=".snakemake/submitit", metadata={"help": "Folder for scripts, results and logs of jobs."}
     )
     array_cap: int = field(default=500, metadata={"help": "Most jobs of one array."})
+    poll: int = field(
+        default=0,
+        metadata={"help": "Seconds between looks at the queue; 0: Snakemake's --seconds-between-status-checks."},
+    )
     deadline: int = field(
         default=120,
         metadata={"help": "Seconds after which a job that neither queue nor accounting knows counts as failed."},
@@ -42,6 +56,9 @@ class ExecutorSettings(ExecutorSettingsBase):
         default=30, metadata={"help": "Seconds before the time limit at which a job is told to write a checkpoint."}
     )
     requeues: int = field(default=20, metadata={"help": "How often a job may run into its time limit and go on."})
+    script: str = field(
+        default="", metadata={"help": "Print the sbatch script of the jobs of this rule, submit nothing."}
+    )
 
 
 common_settings = CommonSettings(
@@ -58,136 +75,216 @@ common_settings = CommonSettings(
 
 class Executor(RemoteExecutor):
     def __post_init__(self) -> None:
-        settings = self.workflow.executor_settings
-        self.settings = settings
-        self.folder = Path(settings.folder).absolute() / "%A"
-        self.run = uuid.uuid4().hex[:8]
+        self.settings = settings = self.workflow.executor_settings
+        if settings.cluster not in CLUSTERS:
+            raise WorkflowError(f"--submitit-cluster {settings.cluster}: must be one of {', '.join(CLUSTERS)}")
+        base = Path(settings.folder).absolute()
+        # ids of Slurm jobs are not for ever: each run has a folder of its own
+        self.run = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        self.cluster = CLUSTERS[settings.cluster](base / self.run, settings.signal_delay, settings.requeues)
+        if settings.script:
+            self._print_scripts(settings.script)
+        self.journal = Journal(base)
+        self.orphans = Orphans(self.journal) if settings.cluster == "slurm" else None
+        if settings.poll:
+            self.next_seconds_between_status_checks = settings.poll
         self.submitted = 0
+        #: the submission in hand, whose jobs have no id yet
+        self.submitting = ""
+        #: ids of all jobs that have not ended; the base class forgets its own list while it looks at the queue
+        self.running: set[str] = set()
         #: job id -> when it was first found to be gone, or finished without a result
         self.missing: dict[str, float] = {}
+        #: job id -> its last state that was not one of a living job
+        self.dead: dict[str, State] = {}
+        self.told_busy = False
 
-    def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
+    def additional_general_args(self) -> str:
+        return "--quiet host"  # who and where is in the record of the job
+
+    def _task(self, job: JobExecutorInterface) -> Task:
+        return Task(self.format_job_exec(job), max(5.0, self.settings.signal_delay - 5.0))
+
+    def _wanted(self, job: JobExecutorInterface) -> dict[str, Any]:
+        return parameters(dict(job.resources.items()), job.threads, job.name)
+
+    def _print_scripts(self, rule: str) -> None:
+        all_jobs = [job for job in self.dag.needrun_jobs() if not job.is_local]
+        jobs = [job for job in all_jobs if job.rule.name == rule]
+        for wanted, equal in self._equal(jobs):
+            print(self.cluster.script(wanted, [self._task(job) for job in equal], f"{rule}-{self.run}-1"))
+        known = ", ".join(sorted({job.rule.name for job in all_jobs}))
+        raise SystemExit(0 if jobs else f"no job of a rule {rule!r} would be submitted; of these would: {known}")
+
+    def _equal(self, jobs: list[JobExecutorInterface]) -> list[tuple[dict[str, Any], list[JobExecutorInterface]]]:
+        """Jobs with equal parameters together, no more than an array may hold."""
         groups: dict[str, tuple[dict[str, Any], list[JobExecutorInterface]]] = {}
         for job in jobs:
-            wanted = parameters(dict(job.resources.items()), job.threads, job.name)
+            wanted = self._wanted(job)
             groups.setdefault(repr(sorted(wanted.items())), (wanted, []))[1].append(job)
-        for wanted, equal in groups.values():
-            for start in range(0, len(equal), self.settings.array_cap):
-                self._submit(wanted, equal[start : start + self.settings.array_cap])
+        cap = self.settings.array_cap
+        return [(wanted, some[i : i + cap]) for wanted, some in groups.values() for i in range(0, len(some), cap)]
+
+    def run_jobs(self, jobs: list[JobExecutorInterface]) -> None:
+        # Snakemake lets jobs run on after SIGTERM; a batch system that ends Snakemake does not wait for them
+        with suppress(ValueError):  # not in the main thread
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+        # all parameters first: a mistake in one job is an error before any is submitted
+        for job in jobs:
+            self._wanted(job)
+        for wanted, equal in self._equal([job for job in jobs if not self._adopted(job)]):
+            self._submit(wanted, equal)
 
     def run_job(self, job: JobExecutorInterface) -> None:
         self.run_jobs([job])
+
+    def _adopted(self, job: JobExecutorInterface) -> bool:
+        """Take over the job of a Snakemake that was killed, if one does the same and is not lost."""
+        found = self.orphans.take(job) if self.orphans else None
+        if found is None:
+            return False
+        number, folder = found
+        self.run_job_pre(job)
+        self.logger.info(f"Slurm job {number} of an earlier Snakemake does this already; taking it over.")
+        self._submitted(job, number, folder)
+        return True
 
     def _submit(self, wanted: dict[str, Any], jobs: list[JobExecutorInterface]) -> None:
         """One sbatch call for jobs with equal parameters."""
         for job in jobs:
             self.run_job_pre(job)
-        grace = max(5.0, self.settings.signal_delay - 5.0)
-        tasks = [Task(self.format_job_exec(job), grace) for job in jobs]
+        tasks = [self._task(job) for job in jobs]
+        self.submitted += 1
+        name = f"{jobs[0].rule.name if not jobs[0].is_group() else 'group'}-{self.run}-{self.submitted}"
+        folder = self.cluster.folder
+        self.journal.submit(name, str(folder), [describe(job) for job in jobs], asked(wanted))
+        self.submitting = name
         try:
-            ids = self._sbatch(wanted, tasks, jobs[0].name)
-        except WorkflowError as error:
+            ids = self.cluster.submit(wanted, tasks, name)
+        except SubmissionError as error:
+            self.submitting = ""
+            self.journal.end(name, "REFUSED")
             for job in jobs:
                 self.report_job_error(SubmittedJobInfo(job), msg=f"{error} ")
             return
-        for job, (number, folder) in zip(jobs, ids, strict=True):
-            aux = {"result": folder / f"{number}_0_result.pkl", "log": folder / f"{number}_0_log.err"}
-            self.report_job_submission(SubmittedJobInfo(job, external_jobid=number, aux=aux))
+        self.running.update(ids)
+        self.submitting = ""
+        self.journal.accepted(name, ids)
+        for job, number in zip(jobs, ids, strict=True):
+            self._submitted(job, number, folder)
+        text = f"array of {len(ids)} jobs" if len(ids) > 1 else "job"
+        self.logger.info(f"Submitted as {text} {ids[0].partition('_')[0]} ({name}), logs in {folder}.")
 
-    def _sbatch(self, wanted: dict[str, Any], tasks: list[Task], rule: str) -> list[tuple[str, Path]]:
-        """Ids and folders of the jobs. A refused submission is tried again; the name says whether it went through."""
-        from submitit import SlurmExecutor
-
-        for attempt in range(_ATTEMPTS):
-            self.submitted += 1
-            name = f"{rule}-{self.run}-{self.submitted}"
-            executor = SlurmExecutor(self.folder, max_num_timeout=self.settings.requeues)
-            executor.update_parameters(
-                job_name=name,
-                signal_delay_s=self.settings.signal_delay,
-                array_parallelism=len(tasks),
-                **wanted,
-            )
-            try:
-                with executor.batch():
-                    found = [executor.submit(task) for task in tasks]
-                return [(job.job_id, job.paths.folder) for job in found]
-            except Exception as error:  # submitit raises several kinds
-                told = " ".join(str(error).split())
-                # sbatch may have died after Slurm took the job: that one must not run beside the next
-                status.cancel_named(name)
-                if attempt + 1 == _ATTEMPTS or not _passing(told):
-                    raise WorkflowError(f"sbatch failed: {told}") from None
-                time.sleep(2**attempt)
-        raise AssertionError("not reached")
+    def _submitted(self, job: JobExecutorInterface, number: str, folder: Path) -> None:
+        self.running.add(number)
+        left = paths(folder, number)
+        aux = {"result": left.result_pickle, "log": left.stderr}
+        self.report_job_submission(SubmittedJobInfo(job, external_jobid=number, aux=aux))
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         open_jobs = []
         for job in active_jobs:
-            outcome = status.result(job.aux["result"])
+            outcome = self._outcome(job)
             if outcome is not None and outcome[0] == "success":
+                self._ended(job, "success")
                 self.report_job_success(job)
             else:
-                open_jobs.append((job, outcome))
+                open_jobs.append(job)
         if not open_jobs:
             return
         try:
             async with self.status_rate_limiter:
-                states = status.queue(job.external_jobid for job, _ in open_jobs)
-            unclear = [j.external_jobid for j, _ in open_jobs if not _alive(states.get(j.external_jobid))]
-            if unclear:
-                states |= status.accounting(unclear)
-        except status.Busy as error:
-            self.logger.info(f"Slurm does not answer, trying again later: {error}")
-            for job, _ in open_jobs:
+                states = self.cluster.states([job.external_jobid for job in open_jobs])
+        except Busy as error:
+            if not self.told_busy:
+                self.logger.info(f"Slurm does not answer, asking again until it does: {error}")
+            self.told_busy = True
+            for job in open_jobs:
                 yield job
             return
-        for job, outcome in open_jobs:
-            if self._failed(job, outcome, states.get(job.external_jobid)):
-                self.report_job_error(job, msg=self._why(job, outcome, states.get(job.external_jobid)))
+        self.told_busy = False
+        sure = self.cluster.sure
+        if all(job.external_jobid in states for job in open_jobs):
+            self.cluster.ask_the_queue()
+        else:
+            self.cluster.ask_another()
+        for job in open_jobs:
+            state = states.get(job.external_jobid)
+            # read only now: a job may have run again, and well, since the first look
+            outcome = None if state and state.alive else self._outcome(job)
+            if outcome is not None and outcome[0] == "success":
+                self._ended(job, "success")
+                self.report_job_success(job)
+            elif self._failed(job.external_jobid, outcome, state, sure):
+                state = state or self.dead.get(job.external_jobid)
+                self._ended(job, state.name if state else "LOST")
+                self.report_job_error(job, msg=_why(job, outcome, state))
             else:
                 yield job
 
-    def _failed(self, job: SubmittedJobInfo, outcome: Any, state: status.State | None) -> bool:
+    def _outcome(self, job: SubmittedJobInfo) -> tuple[str, object] | None:
+        return self.cluster.result(job.external_jobid, job.aux["result"])
+
+    def _failed(self, job: str, outcome: tuple[str, object] | None, state: State | None, sure: bool) -> bool:
         """Whether a job without success has failed for good.
 
         An error that it left does not count while Slurm will run it again; a job that is gone without a word has
         until the deadline, since files and accounting arrive late.
         """
-        if _alive(state):
-            self.missing.pop(job.external_jobid, None)
+        if state is not None and state.alive:
+            self.missing.pop(job, None)
+            self.dead.pop(job, None)
             return False
-        if outcome is not None:
-            return True
-        since = self.missing.setdefault(job.external_jobid, time.monotonic())
-        # a final state other than completion needs no more patience than a result file takes to appear
-        patience = self.settings.deadline if state is None or state.name == "COMPLETED" else 5
-        return time.monotonic() - since > patience
-
-    def _why(self, job: SubmittedJobInfo, outcome: Any, state: status.State | None) -> str:
-        """What a person needs: state, exit code, reason, where the log is and how it ends."""
-        told = [f"Slurm job {job.external_jobid}"]
+        waited = time.monotonic() - self.missing.setdefault(job, time.monotonic())
         if state is not None:
-            told.append(f"state {state.name}")
-            told += [f"reason {state.reason}"] if state.reason else []
-            told += [f"exit code {state.exit}"] if state.exit else []
-        else:
-            told.append("unknown to queue and accounting")
-        if outcome is not None:
-            told.append(str(outcome[1]).strip().splitlines()[-1])
-        log = job.aux["log"]
-        lines = log.read_text(errors="replace").splitlines()[-_LAST_LINES:] if log.is_file() else []
-        return "\n".join([", ".join(told), f"log: {log}", *(f"  {line}" for line in lines), ""])
+            self.dead[job] = state
+        state = self.dead.get(job)
+        if state is None:
+            return (outcome is not None and sure) or waited > self.settings.deadline
+        if state.name in PASSING or state.name == "COMPLETED":
+            return waited > self.settings.deadline
+        return outcome is not None or waited > _SETTLED
+
+    def _ended(self, job: SubmittedJobInfo, state: str) -> None:
+        self.running.discard(job.external_jobid)
+        self.missing.pop(job.external_jobid, None)
+        self.dead.pop(job.external_jobid, None)
+        self.journal.end(job.external_jobid, state)
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        status.cancel(job.external_jobid for job in active_jobs)
+        # a second Ctrl-C must not leave jobs behind; the attempts are bounded
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ids = main_ids(sorted(self.running | {job.external_jobid for job in active_jobs}))
+        told = self.cluster.cancel(ids, self.submitting)
+        if told:
+            self.logger.error(f"Could not cancel: {told}. Once Slurm answers: scancel {' '.join(ids)}")
+            return
+        for number in [*self.running, *filter(None, [self.submitting])]:
+            self.journal.end(number, "CANCELLED")
+        self.logger.info(f"Cancelled {len(self.running)} jobs.")
 
 
-def _alive(state: status.State | None) -> bool:
-    return state is not None and state.alive
+def asked(wanted: dict[str, Any]) -> dict[str, Any]:
+    """What a job asked for, for the table of jobs: cpus, minutes and sbatch's own options."""
+    return {"cpus": wanted["cpus_per_task"], "minutes": wanted.get("time"), **wanted["additional_parameters"]}
 
 
-def _passing(message: str) -> bool:
-    """Whether an error of sbatch is one of a busy or absent controller."""
-    signs = ("timed out", "unable to contact", "temporarily", "try again", "connection refused", "socket")
-    return any(sign in message.lower() for sign in signs)
+def _why(job: SubmittedJobInfo, outcome: tuple[str, object] | None, state: State | None) -> str:
+    """What a person needs: state, exit code, reason, where the log is and how it ends."""
+    told = [f"job {job.external_jobid}", str(state) if state else "unknown to queue and accounting"]
+    if outcome is not None:
+        told.append(str(outcome[1]).strip().splitlines()[-1].removeprefix(f"{JobFailed.__module__}."))
+    log = job.aux["log"]
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    # submitit's traceback of a failed command says nothing that the command has not said before
+    text = re.sub(r"submitit ERROR.*?JobFailed: [^\n]*\n", "", text, flags=re.DOTALL)
+    if (state and state.name == "OUT_OF_MEMORY") or re.search(
+        r"memory limit|oom[-_]kill|out of memory", text, re.IGNORECASE
+    ):
+        told.append("out of memory: ask for more mem_mb")
+    if state and state.name in ("TIMEOUT", "DEADLINE"):
+        told.append("out of time: ask for more runtime")
+    lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
+    return "\n".join([", ".join(told), f"log: {log}", *(f"  {line}" for line in lines), ""])

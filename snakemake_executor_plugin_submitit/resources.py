@@ -67,7 +67,8 @@ def _check(resources: Mapping[str, Any], known: Mapping[str, Any], rule: str) ->
     for one, other in EXCLUSIVE:
         if one in known and other in known:
             raise WorkflowError(f"rule {rule}: resources {one!r} and {other!r} contradict each other; give one of them")
-    if "gpu_model" in known and "gpu" not in known:
+    # gpu=0 beside a type that a profile gives to all rules is no contradiction
+    if "gpu_model" in known and "gpu" not in resources:
         raise WorkflowError(f"rule {rule}: resource 'gpu_model' needs 'gpu', the number of GPUs")
     for name in ("runtime", "mem_mb", "mem_mb_per_cpu", "gpu", "nodes", "tasks", "tasks_per_node", "cpus_per_task"):
         if name in known and not str(known[name]).isdigit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,3 +53,15 @@ def running_slurm(request: pytest.FixtureRequest, accounting: bool) -> Iterator[
         yield started
     if not request.session.testsfailed:
         shutil.rmtree(started.folder)
+
+
+@pytest.fixture(autouse=True)
+def no_run_outlives_its_test() -> Iterator[None]:
+    """Ends a Snakemake that a failed test on a cluster has left."""
+    yield
+    if "runs" in sys.modules:  # of tests/slurm
+        while sys.modules["runs"].STARTED:
+            process = sys.modules["runs"].STARTED.pop()
+            if process.poll() is None:
+                process.kill()
+                process.wait()

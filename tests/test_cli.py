@@ -6,9 +6,9 @@ import importlib.util
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -42,12 +42,13 @@ def error_line(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_help_is_quick() -> None:
-    """The best of a few runs, since other processes share the machine."""
+    """In processor time, since other processes share the machine; the best of a few runs."""
     times = []
     for _ in range(4):
-        start = time.perf_counter()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert hargo("--help").returncode == 0
-        times.append(time.perf_counter() - start)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(times) < 0.5
 
 

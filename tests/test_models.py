@@ -19,6 +19,7 @@ from hargo.config.options import ModelOptions, ScratchOptions
 from hargo.errors import UserError
 from hargo.models import prepare as prepare_module
 from hargo.models import scratch
+from hargo.models.attention import packs
 from hargo.models.encode import answer_text, encode, prompt_text
 from hargo.models.load import check_context, load_model, load_tokenizer, pick_device, save_model, stop_ids
 from hargo.models.prepare import prefetch, prepare
@@ -215,3 +216,16 @@ def test_a_damaged_model_folder_is_one_line(tmp_path: Path, name: str, text: str
         load_tokenizer(tmp_path / "base")
         load_model(tmp_path / "base", torch.device("cpu"))
     assert "\n" not in str(error.value)
+
+
+def test_half_precision_is_that_of_products_and_not_of_weights(tmp_path):
+    tiny.model().save_pretrained(tmp_path)
+    device = torch.device("cpu")
+    full, half = load_model(tmp_path, device), load_model(tmp_path, device, "bfloat16")
+    ids = torch.tensor([[5, 6, 7]])
+    logits = half(input_ids=ids).logits
+    assert logits.dtype == torch.bfloat16 and half.dtype == torch.float32
+    torch.testing.assert_close(logits.float(), full(input_ids=ids).logits, rtol=0.1, atol=0.5)
+    logits.float().sum().backward()
+    assert all(p.grad.dtype == torch.float32 for p in half.parameters() if p.grad is not None)
+    assert packs(half)

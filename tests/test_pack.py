@@ -32,36 +32,67 @@ def alone(model, groups, temperature):
     return logps, entropies
 
 
-@pytest.mark.parametrize("family", tiny.FAMILIES)
-def test_packed_equals_separate_in_value_and_gradient(family):
-    model = tiny.model(family, dtype=torch.float64)
-    exact = 1e-6 if family == "gemma2" else 1e-10  # its eager attention takes the softmax in float32
+SHARED = [Group([*range(40, 50), *group.prompt], group.responses) for group in GROUPS]
+
+
+def in_full_precision(model):
+    """RMSNorm in transformers works in float32 whatever the model's type: here it works in the model's own."""
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            shift = 1.0 if type(module).__name__.startswith("Gemma") else 0.0
+            eps = getattr(module, "eps", None) or module.variance_epsilon
+
+            def forward(x, weight=module.weight, shift=shift, eps=eps):
+                return (shift + weight) * x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+
+            module.forward = forward
+    return model
+
+
+def assert_scores_equal_separate(model, groups, exact):
+    """Value, entropy and every gradient of `score` against each unpadded sequence alone."""
     weights = [
         torch.rand(len(r), generator=torch.Generator().manual_seed(i), dtype=torch.float64)
-        for i, r in enumerate(r for g in GROUPS for r in g.responses)
+        for i, r in enumerate(r for g in groups for r in g.responses)
     ]
-
-    logps, entropies = alone(model, GROUPS, 0.6)
+    logps, entropies = alone(model, groups, 0.6)
     sum((w * logp).sum() for w, logp in zip(weights, logps, strict=True)).backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
 
-    packed = pack(GROUPS)
-    scores = score(model, packed, 0.6, entropy=True)
+    scores = score(model, pack(groups), 0.6, entropy=True)
     assert scores.mask.sum(-1).tolist() == [len(logp) for logp in logps]
     total = 0
     for i, (logp, entropy, w) in enumerate(zip(logps, entropies, weights, strict=True)):
-        torch.testing.assert_close(scores.logp[i, : len(logp)], logp, rtol=0, atol=exact)
-        torch.testing.assert_close(scores.entropy[i, : len(logp)], entropy, rtol=0, atol=exact)
+        torch.testing.assert_close(scores.logp[i, : len(logp)], logp, rtol=exact, atol=exact)
+        torch.testing.assert_close(scores.entropy[i, : len(logp)], entropy, rtol=exact, atol=exact)
         assert (scores.logp[i, len(logp) :] == 0).all()
         total = total + (w * scores.logp[i, : len(logp)]).sum()
     total.backward()
-    # RMSNorm in transformers works in float32 whatever the model's type; LayerNorm does not
-    tolerance = 1e-10 if family == "gpt2" else 1e-5
     for name, parameter in model.named_parameters():
         if name in expected:
             distance = (parameter.grad - expected[name]).norm() / expected[name].norm()
-            assert distance < tolerance, (name, float(distance))
+            assert distance < exact, (name, float(distance))
+
+
+@pytest.mark.parametrize("family", tiny.FAMILIES)
+@pytest.mark.parametrize("groups", [GROUPS, SHARED], ids=["no prefix", "common prefix"])
+def test_packed_equals_separate_in_value_and_gradient(family, groups):
+    assert pack(groups).layout.prefix == (10 if groups is SHARED else 0)
+    model = in_full_precision(tiny.model(family, dtype=torch.float64))
+    # gemma2's eager attention takes the softmax in float32
+    assert_scores_equal_separate(model, groups, 1e-5 if family == "gemma2" else 1e-10)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "gemma3", "gpt2"])
+def test_packed_equals_separate_in_single_precision(family):
+    assert_scores_equal_separate(tiny.model(family), SHARED, 1e-5)
+
+
+def test_a_model_that_cannot_take_a_packed_row_is_scored_row_by_row(caplog):
+    model = in_full_precision(tiny.model("lfm2", dtype=torch.float64))
+    assert_scores_equal_separate(model, SHARED, 1e-10)
+    assert caplog.text.count("Lfm2ForCausalLM cannot compute packed rows") == 1
 
 
 def test_plain_log_probabilities_are_at_temperature_one():

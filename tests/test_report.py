@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import json
 import math
+import os
 import random
 import re
 import shutil
@@ -25,9 +28,9 @@ from hargo.errors import UserError
 from hargo.evaluation import calibration
 from hargo.evaluation.statistics import need
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.report import compare, content, curves, evidence, figures, leakage, markdown, page, tables
+from hargo.report import compare, content, evidence, figures, leakage, markdown, page, tables
 from hargo.report.blocks import Table
-from hargo.report.build import build, print_headline
+from hargo.report.build import PLOTS, build, print_headline
 from hargo.report.power import power
 from hargo.report.results import Results, read
 
@@ -63,7 +66,7 @@ def test_everything_that_the_workflow_declares_is_written(out: Path) -> None:
     for name in (*(f"{name}.csv" for name in names), "report.md", "report.html"):
         assert (out / name).stat().st_size > 0
     names = {path.name for path in (out / "figures").iterdir()}
-    assert names == {f"{figure}.{kind}" for figure in figures.FIGURES | curves.FIGURES for kind in ("svg", "png")}
+    assert names == {f"{figure}.{kind}" for figure in PLOTS for kind in ("svg", "png")}
 
 
 def test_summary_by_hand(out: Path, tree: Path) -> None:
@@ -339,7 +342,9 @@ def test_model_text_arrives_whole_and_only_as_data(html: str, results: Results) 
         assert [data["texts"][i] for i in run["t"]] == [p["output"] for p in model.predictions]
     hargo = data["runs"][data["first"]]
     assert hargo["name"] == "HARGO, seed 0" and data["runs"][hargo["sft"]]["name"] == "SFT, seed 0"
-    assert hargo["o"].count("w") == sum(o == "won" for o in results.models["hargo"][0].outcomes.values())
+    base = data["runs"][hargo["sft"]]
+    won = sum(a - b > data["tie"] for a, b in zip(hargo["r"], base["r"], strict=True))
+    assert won == sum(o == "won" for o in results.models["hargo"][0].outcomes.values())
 
 
 @settings(deadline=None)
@@ -385,7 +390,7 @@ def test_markdown_tables_keep_their_columns() -> None:
 
 
 def test_figures_are_the_same_bytes_again(results: Results, out: Path, tmp_path: Path) -> None:
-    drawn = figures.draw(results, tmp_path, figures.FIGURES | curves.FIGURES)
+    drawn = figures.draw(results, tmp_path, PLOTS)
     for path in sorted((out / "figures").iterdir()):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
     assert all(not re.search(r"\d{4}-\d\d-\d\dT", svg) for svg in drawn.values())
@@ -470,17 +475,55 @@ def test_headline_is_plain_in_a_log(out: Path, capsys: pytest.CaptureFixture[str
         print_headline(out / "nowhere")
 
 
-@pytest.mark.slow
-def test_page_in_a_browser(out: Path, tmp_path: Path) -> None:
+def dump(browser: str, page: Path, profile: Path) -> str:
+    """The page's document after its script has run, and what the console said."""
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", f"--user-data-dir={profile}", "--virtual-time-budget=3000",
+         "--enable-logging=stderr", "--v=0", "--dump-dom", page.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr, done.stderr
+    return done.stdout
+
+
+def test_page_in_a_browser(out: Path, results: Results, tmp_path: Path) -> None:
+    """Opens from file://, says nothing on the console, filters by task and pair, shows a model's markup as text."""
     browser = shutil.which("chromium")
     if browser is None:
-        pytest.skip("no chromium on PATH")
-    dom = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path}", "--virtual-time-budget=3000",
-         "--dump-dom", (out / "report.html").as_uri()],
-        capture_output=True, text=True, timeout=120, check=True,
-    ).stdout  # fmt: skip
+        (pytest.fail if os.environ.get("HARGO_REQUIRE_BROWSER") == "1" else pytest.skip)("no chromium on PATH")
+    dom = dump(browser, out / "report.html", tmp_path / "one")
     assert "<title>HARGO study: synthetic</title>" in dom
     assert dom.count('class="answer"') == 25
     assert "80 answers, page 1 of 4" in dom
+
+    # what a reader does with the filters, by a script of this test's own beside the page's
+    act = """
+    const set = (id, value) => {
+      const field = document.getElementById(id);
+      field.value = value;
+      field.dispatchEvent(new Event("input"));
+    };
+    const runs = [...document.getElementById("f-run").options];
+    set("f-run", runs.find((o) => o.text === "HARGO, seed 1").value);
+    set("f-base", runs.find((o) => o.text === "GRPO, seed 1").value);
+    set("f-task", "2");
+    set("f-outcome", "lost");
+    const lost = document.getElementById("b-status").textContent;
+    set("f-outcome", "");
+    set("f-task", "");
+    set("f-text", "question 2 on");
+    document.title = lost;
+    """
+    html = (out / "report.html").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(act.encode()).digest()).decode()
+    html = html.replace("script-src 'sha256-", f"script-src 'sha256-{digest}' 'sha256-", 1)
+    (tmp_path / "acted.html").write_text(html.replace("</body>", f"<script>{act}</script></body>"), encoding="utf-8")
+    dom = dump(browser, tmp_path / "acted.html", tmp_path / "two")
+    ours, theirs = ({p["id"]: p for p in results.models[m][1].predictions} for m in ("hargo", "grpo"))
+    rows = [name for name in ours if name.startswith("mlperf")]
+    lost = sum((theirs[name]["reward"] or 0) > (ours[name]["reward"] or 0) for name in rows)
+    assert lost and f"<title>{lost} answers, page 1 of 1</title>" in dom
+    # row 2 of every task holds a prompt with </script>; it is text, and no script of it has run
+    assert "4 answers, page 1 of 1" in dom and "against GRPO, seed 1" in dom
+    assert dom.count("&lt;/script&gt;&lt;script&gt;document.title=") >= 4 and "owned</title>" not in dom

@@ -6,9 +6,11 @@ import pytest
 import tiny
 import torch
 
+from hargo.models.attention import packs
+from hargo.models.linear import few_rows
 from hargo.models.load import stop_ids
-from hargo.rollout import Request, generate
-from hargo.rollout.generate import uniforms
+from hargo.rollout import Request, generate, grouped, padded
+from hargo.rollout.sample import pick, uniforms
 from hargo.training.pack import Group, pack, score
 
 PROMPTS = [[1, 5, 6], [1, 7, 8, 9, 10, 11, 12, 13], [1, 20], [1, 5, 6, 30, 31], [1, *list(range(40, 70))]]
@@ -45,6 +47,49 @@ def test_samples_do_not_depend_on_batching():
     for other in (small, single, backwards):
         assert [[c.ids for c in group] for group in other] == ids
     assert len({tuple(c.ids) for group in together for c in group}) > 10  # they are samples, not copies
+
+
+@pytest.mark.parametrize("temperature", [None, 0.8])
+@pytest.mark.parametrize("family", ["llama", "gemma3-window", "gpt2"])
+def test_grouped_and_padded_decoding_give_the_same(family, temperature):
+    model = tiny.model(family)
+    assert packs(model)
+    shared = [Request([*range(40, 60), *request.prompt], request.limit + i, request.stream)
+              for i, request in enumerate(requests())]  # fmt: skip
+    with torch.no_grad():
+        one = grouped.complete(model, shared, 3, temperature, [2, 7, 8, 9])
+        other = padded.complete(model, shared, 3, temperature, [2, 7, 8, 9], 0)
+    assert len({len(c.ids) for group in one for c in group}) > 3  # they leave the batch at different times
+    for left, right in zip((c for g in one for c in g), (c for g in other for c in g), strict=True):
+        assert (left.ids, left.ended) == (right.ids, right.ended)
+        assert left.logp == pytest.approx(right.logp, abs=1e-4)
+
+
+def test_a_token_is_the_inverse_of_the_cumulative_distribution():
+    torch.manual_seed(0)
+    logits = 3 * torch.randn(200, 700)
+    draws = torch.rand(200, dtype=torch.float64)
+    draws[:3] = torch.tensor([0.0, 1 - 2**-53, 0.5])
+    token, logp = pick(logits, draws, 0.7)
+    probability = (logits.double() / 0.7).softmax(-1)
+    upto = probability.cumsum(-1)
+    rows = torch.arange(200)
+    assert (upto[rows, token] >= draws - 1e-6).all()
+    assert (upto[rows, token] - probability[rows, token] <= draws + 1e-6).all()
+    torch.testing.assert_close(logp.double(), probability[rows, token].log(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 11, 12, 64, 65])
+def test_linear_layers_for_few_rows_compute_the_same(rows):
+    model = torch.nn.Sequential(torch.nn.Linear(700, 900), torch.nn.Linear(900, 50, bias=False))
+    model.get_output_embeddings = lambda: model[1]
+    x = torch.randn(1, rows, 700)
+    with torch.no_grad():
+        wanted = model(x)
+        with few_rows(model):
+            assert "forward" in vars(model[0])
+            torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-5)
+    assert "forward" not in vars(model[0])
 
 
 def test_sampling_follows_the_distribution():

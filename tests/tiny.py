@@ -11,6 +11,7 @@ from transformers import (
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
+    Lfm2Config,
     LlamaConfig,
     MistralConfig,
     PretrainedConfig,
@@ -46,10 +47,14 @@ FAMILIES: dict[str, PretrainedConfig] = {
 }
 
 
+#: its convolutions run over neighbours in a row, whatever the mask
+UNPACKABLE = Lfm2Config(**SIZES, layer_types=["conv", "full_attention"])
+
+
 def model(family: str = "llama", seed: int = 0, dtype: torch.dtype = torch.float32) -> Any:
     """A random model of two layers, weights large enough for its distributions to differ from uniform."""
     torch.manual_seed(seed)
-    made = AutoModelForCausalLM.from_config(FAMILIES[family], dtype=dtype).eval()
+    made = AutoModelForCausalLM.from_config(FAMILIES.get(family, UNPACKABLE), dtype=dtype).eval()
     with torch.no_grad():
         for parameter in made.parameters():
             if parameter.ndim >= 2:

@@ -29,6 +29,7 @@ from hargo.cli.common import (
     stage,
     write_study,
 )
+from hargo.cli.slurm import profile_app, slurm_app
 from hargo.errors import Interrupted, UserError
 
 HELP = "Reproducible RL post-training of language models on heterogeneous HPC tasks."
@@ -40,6 +41,8 @@ model_app = typer.Typer(help="Fetch and prepare the base model.", **plain)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
 app.add_typer(model_app, name="model")
+app.add_typer(slurm_app, name="slurm")
+app.add_typer(profile_app, name="profile")
 app.add_typer(race.app, name="race")
 app.command()(evidence.power)
 app.command()(evidence.compare)

@@ -276,6 +276,9 @@ class ComputeOptions(Options):
 
     threads: PositiveInt = Field(2, description="CPU threads of each training and evaluation job.")
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is one.")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Of matrix products; weights, losses and sums stay float32. On CPUs bfloat16 is slower."
+    )
 
 
 class PrefetchOptions(Options):

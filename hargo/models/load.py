@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 from collections.abc import Iterator
@@ -36,12 +37,24 @@ def quiet() -> None:
 
 def deterministic(study: Study) -> torch.device:
     """Fix the number of threads and ask for deterministic kernels; returns the device."""
+    keep_memory()
     torch.set_num_threads(study.compute.threads)
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
     # filling fresh memory is a debugging aid that costs a pass over every buffer
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return pick_device(study.compute.device)
+
+
+def keep_memory() -> None:
+    """Have the C library keep freed memory for the next tensor instead of giving it back to the system.
+
+    By default every large tensor is fresh memory, whose first touch costs several times what filling it does.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "gnu_get_libc_version"):  # the numbers are glibc's
+        libc.mallopt(-4, 0)  # M_MMAP_MAX: large blocks from the heap too
+        libc.mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: the heap does not shrink
 
 
 def require(folder: str | Path) -> None:
@@ -78,10 +91,10 @@ def load_tokenizer(folder: str | Path, **options: Any) -> Any:
     return tokenizer
 
 
-def load_model(folder: str | Path, device: torch.device) -> Any:
+def load_model(folder: str | Path, device: torch.device, precision: str = "float32") -> Any:
     """The causal language model in a local folder, in float32 and evaluation mode (no dropout).
 
-    Weights in a 16-bit type would swallow the small updates of RL.
+    Weights in a 16-bit type would swallow the small updates of RL; `precision` is that of matrix products alone.
     """
     from transformers import AutoModelForCausalLM
 
@@ -89,6 +102,8 @@ def load_model(folder: str | Path, device: torch.device) -> Any:
     require(folder)
     with readable(folder):
         model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
+    if precision == "bfloat16":
+        model.forward = torch.autocast(device.type, torch.bfloat16)(model.forward)
     return model.to(device).eval()
 
 

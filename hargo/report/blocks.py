@@ -43,8 +43,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Verbatim:
+    """Text as it is; `shown` at once, or on request where the format can hide it."""
+
     title: str
     text: str
+    shown: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,13 @@ from pathlib import Path
 from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import write_text
-from hargo.report import content, curves, evidence, figures, leakage, markdown, page, tables
+from hargo.report import content, curves, evidence, figures, forest, leakage, markdown, page, tables
 from hargo.report.results import read
 
 logger = logging.getLogger(__name__)
+
+#: every figure of the report
+PLOTS = figures.FIGURES | forest.FIGURES | curves.FIGURES
 
 
 def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
@@ -32,7 +35,7 @@ def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
     ):
         write_text(out / f"{name}.csv", tables.to_csv(table))
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    drawn = figures.draw(found, out / "figures", figures.FIGURES | curves.FIGURES)
+    drawn = figures.draw(found, out / "figures", PLOTS)
     sections = content.sections(found, set(drawn), rows)
     heading = f"HARGO study: {study.name}"
     write_text(out / "report.md", markdown.render(heading, sections))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.report import calibration, evidence, external, leakage
+from hargo.report import calibration, cluster, evidence, external, leakage
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Warn
 from hargo.report.compare import Gap, gap, level_baselines
 from hargo.report.controls import controls
@@ -36,6 +36,7 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
         Section("leakage", "Leakage and memory", leakage.blocks(results)),
         Section("predictions", "Predictions", browser),
         Section("provenance", "Provenance", provenance(results)),
+        Section("cluster", "Cluster jobs", cluster.blocks(results.folder)),
     ]
     kept = []
     for section in made:
@@ -190,8 +191,8 @@ def _method_table(results: Results, metrics: list[str], caption: str, methods: l
                 cell = f"{over.mean:.{decimals}f}{told}"
             row.append(cell)
             if papers[metric]:
-                value = PAPER.get(name, {}).get(metric)
-                row.append("" if value is None else f"{value:.{decimals}f}")
+                theirs = PAPER.get(name, {}).get(metric)
+                row.append("" if theirs is None else f"{theirs:.{decimals}f}")
         rows.append(row)
     return Table(header, rows, caption, tuple(muted), strong=("HARGO",))
 
@@ -332,7 +333,13 @@ def _ablation(results: Results) -> list[Block]:
     caption = (
         "Forms of HARGO's weights: B1 by advantage alone, B2 by confidence alone, HARGO (B3) by both; controls last."
     )
-    return [_method_table(results, metrics, caption, methods), *controls(results)]
+    figure = Figure(
+        "forest",
+        "What each form changes against GRPO: square for the gap, line for its 95 % interval over rows; filled where "
+        "rows and seeds do not explain it, corrected for all methods.",
+        "Forest plot of the gaps to GRPO with their intervals, one panel per metric",
+    )
+    return [figure, _method_table(results, metrics, caption, methods), *controls(results)]
 
 
 def _heterogeneity(results: Results) -> list[Block]:

@@ -48,11 +48,12 @@ _BROWSER = """<p>{text}</p>
 <div class="filters" role="search">
 <label>Model <select id="f-run"></select></label>
 <label>Task <select id="f-task"><option value="">all</option></select></label>
-<label>Against SFT <select id="f-outcome"><option value="">any</option><option value="w">won</option>
-<option value="t">tied</option><option value="l">lost</option></select></label>
+<label>Against <select id="f-base"><option value="">SFT of its seed</option></select></label>
+<label>Outcome <select id="f-outcome"><option value="">any</option><option>won</option>
+<option>tied</option><option>lost</option></select></label>
 <label>Judged <select id="f-right"><option value="">any</option><option value="1">right</option>
 <option value="0">wrong</option></select></label>
-<label class="wide">Search prompt, reference and answer <input id="f-text" type="search" autocomplete="off"></label>
+<label class="wide">Search prompt, reference and answers <input id="f-text" type="search" autocomplete="off"></label>
 </div>
 <div class="pages"><button type="button" id="b-before">Previous</button><button type="button" id="b-after">Next</button>
 <span id="b-status" class="status" role="status"></span></div>
@@ -100,8 +101,9 @@ def _block(block: Block, drawn: dict[str, str]) -> str:
         case Figure(name, caption, alt):
             picture = inline_svg(name, drawn[name], alt)
             return _figure(picture, caption)
-        case Verbatim(name, text):
-            return f"<details open><summary>{_prose(name)}</summary><pre>{escape(text)}</pre></details>"
+        case Verbatim(name, text, shown):
+            state = " open" if shown else ""
+            return f"<details{state}><summary>{_prose(name)}</summary><pre>{escape(text)}</pre></details>"
         case Browser(text):
             return _BROWSER.format(text=_prose(text))
 
@@ -152,8 +154,8 @@ def inline_svg(name: str, svg: str, alt: str) -> str:
 def predictions(results: Results) -> dict[str, object]:
     """What the table of predictions needs, compact: rows once, every distinct answer once.
 
-    runs: per model and seed, `t` indices into `texts`, `r` rewards, `c` right or not, `o` won/tied/lost (w, t, l)
-    against the SFT model of the same seed, `sft` the index of that model's run.
+    runs: per model and seed, `t` indices into `texts`, `r` rewards, `c` right or not, `sft` the index of the run of the
+    SFT model of the same seed. tie: rewards closer than this are equal, whichever two runs are compared.
     """
     texts: dict[str, int] = {}
     runs: list[dict[str, object]] = []
@@ -170,6 +172,7 @@ def predictions(results: Results) -> dict[str, object]:
         "rows": [[row.id, results.tasks.index(row.task), row.prompt, row.answer] for row in shown],
         "texts": list(texts),
         "runs": runs,
+        "tie": results.study.evaluation.tie,
         "first": list(results.models).index(last) * len(seeds),
     }
 
@@ -177,9 +180,8 @@ def predictions(results: Results) -> dict[str, object]:
 def _run(model: Model, texts: dict[str, int]) -> dict[str, object]:
     return {
         "t": [texts.setdefault(p["output"], len(texts)) for p in model.predictions],
-        "r": [round(p["reward"] or 0.0, 4) for p in model.predictions],
+        "r": [p["reward"] or 0.0 for p in model.predictions],
         "c": "".join("1" if p["correct"] else "0" for p in model.predictions),
-        "o": "".join(model.outcomes[p["id"]][0] for p in model.predictions) if model.outcomes else "",
     }
 
 

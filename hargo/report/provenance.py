@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hargo.report.blocks import Block, Items, Table, Warn
+import yaml
+
+from hargo.report.blocks import Block, Items, Table, Verbatim, Warn
 from hargo.report.results import Results
 
 
@@ -41,6 +43,8 @@ def provenance(results: Results) -> list[Block]:
     blocks.append(
         Table(["Stage", "Runs", "Seconds, all", "Longest"], rows, "Wall time. Every run.json holds its study.")
     )
+    study = yaml.safe_dump(results.study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    blocks.append(Verbatim("The study, every key", study, shown=False))
     return blocks
 
 

@@ -1,5 +1,6 @@
 """Sampling answers. A backend is one module with a `generate` of the same signature as `hargo.rollout.generate`."""
 
-from hargo.rollout.generate import Completion, Request, generate
+from hargo.rollout.generate import generate
+from hargo.rollout.sample import Completion, Request
 
 __all__ = ["Completion", "Request", "generate"]

@@ -169,17 +169,26 @@ def train_step(
             if "ratio" in found:
                 gap = (scores.logp.detach() - old[number]).abs().max()
                 ratio_max = max(ratio_max, math.exp(min(20.0, float(gap))))
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), options.max_grad_norm)
-        if not torch.isfinite(norm):
+        norm = clip_gradient(model, options.max_grad_norm)
+        if not math.isfinite(norm):
             raise UserError(f"the gradient is not finite at step {step + 1}; lower learning_rate or max_grad_norm")
         optimizer.step()
-        record = {"loss": loss, "grad_norm": float(norm), **figures}
+        record = {"loss": loss, "grad_norm": norm, **figures}
         if "ratio" in figures:
             record["ratio_max"] = ratio_max
     if sampled:
         record["rollout_gap"] = gap_to_rollout
     record["tokens"] = sum(group.tokens for group in batch.groups)
     return {**record, **batch.metrics}
+
+
+def clip_gradient(model: torch.nn.Module, bound: float) -> float:
+    """Scale the gradient to at most `bound` and return the norm it had. One within the bound is left untouched."""
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    if not float(norm) + 1e-6 <= bound:
+        torch.nn.utils.clip_grads_with_norm_(model.parameters(), bound, norm)
+    return float(norm)
 
 
 def _gap_to_rollout(batch: Batch, number: int, scores: Scores) -> float:

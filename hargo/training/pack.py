@@ -1,9 +1,10 @@
 """Packing: a prompt once, its responses behind it, several such groups in one row, no padding.
 
-    [ prompt_a | a_1 | a_2 | prompt_b | b_1 | b_2 ]
+    [ prefix | prompt_a | a_1 | a_2 | prompt_b | b_1 | b_2 ]
 
-A response sees its prompt and itself; position ids of every response start where its prompt ends. Costs
-P + G R tokens per group where the usual padded batch costs G (P + R). Exact: log-probabilities and gradients are
+A response sees its prompt and itself; position ids of every response start where its prompt ends. What all prompts
+of the row begin with, such as a system message, comes once. Costs P + G R tokens per group where the usual padded
+batch costs G (P + R). Exact: log-probabilities and gradients are
 those of each sequence alone. The idea is published as Prefix Grouper (arXiv 2506.05433).
 """
 
@@ -14,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from hargo.models.attention import Layout, common_prefix, for_attention, packs
+from hargo.training.logprob import log_probabilities
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,18 @@ class Group:
 class Packed:
     """One row of N tokens with S scored ones.
 
+    groups: what the row is made of
     input_ids, position_ids: [1, N]
-    mask: [1, 1, N, N] bool, true where the row's token may see the column's
+    layout: which token may see which
     scored: [S], positions whose next-token distribution scores `targets` [S]
     slots: [S], place of each score in a flattened [R, width] matrix
     responses, width: R and T of that matrix
     """
 
+    groups: list[Group]
     input_ids: Tensor
     position_ids: Tensor
-    mask: Tensor
+    layout: Layout
     scored: Tensor
     targets: Tensor
     slots: Tensor
@@ -71,45 +76,38 @@ def plan(groups: Sequence[Group], tokens_per_pass: int) -> list[list[int]]:
 
 def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     """Lay the groups out in one row. Every prompt needs a token, whose state predicts the first answer token."""
-    ids: list[int] = []
-    positions: list[int] = []
-    document: list[int] = []  # which group
-    branch: list[int] = []  # 0 in the prompt, 1.. in its responses
+    prefix = common_prefix([group.prompt for group in groups])
+    ids: list[int] = [*groups[0].prompt[:prefix]]
+    positions: list[int] = [*range(prefix)]
     scored: list[int] = []
     targets: list[int] = []
     rows: list[int] = []
     columns: list[int] = []
     row = 0
-    for number, group in enumerate(groups):
+    for group in groups:
         assert group.prompt, "a group without a prompt"
-        start = len(ids)
-        last_of_prompt = start + len(group.prompt) - 1
-        ids += group.prompt
-        positions += range(len(group.prompt))
-        document += [number] * len(group.prompt)
-        branch += [0] * len(group.prompt)
-        for part, response in enumerate(group.responses, start=1):
+        ids += group.prompt[prefix:]
+        positions += range(prefix, len(group.prompt))
+        last_of_prompt = len(ids) - 1
+        for response in group.responses:
             begin, length = len(ids), len(response)
             ids += response
             positions += range(len(group.prompt), len(group.prompt) + length)
-            document += [number] * length
-            branch += [part] * length
             scored += [last_of_prompt, *range(begin, begin + length - 1)][:length]
             targets += response
             rows += [row] * length
             columns += range(length)
             row += 1
     width = max((len(r) for g in groups for r in g.responses), default=0)
-    doc, arm = torch.tensor(document, device=device), torch.tensor(branch, device=device)
-    visible = (doc[:, None] == doc[None, :]) & ((arm[None, :] == 0) | (arm[:, None] == arm[None, :]))
 
     def long(values: list) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=device)
 
     return Packed(
+        groups=list(groups),
         input_ids=long([ids]),
         position_ids=long([positions]),
-        mask=visible.tril()[None, None],
+        layout=Layout(tuple((len(g.prompt) - prefix, tuple(map(len, g.responses))) for g in groups), prefix),
         scored=long(scored),
         targets=long(targets),
         slots=long(rows) * width + long(columns),
@@ -144,57 +142,65 @@ def score(
     entropy: bool = False,
     values: bool = False,
 ) -> Scores:
-    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more."""
+    """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more.
+
+    A model that cannot compute a packed row gets every response with a prompt of its own, which costs more.
+    """
     states: list[Tensor] = []
     hook = None
     if values:  # what the output layer reads are the states at the scored positions
         head = model.get_output_embeddings()
         hook = head.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
-    output = model(
-        input_ids=packed.input_ids,
-        attention_mask=_for_attention(packed, model),
-        position_ids=packed.position_ids,
-        use_cache=False,
-        logits_to_keep=packed.scored,
-    )
+    inputs, kept = (_row(packed, model), None) if packs(model) else _rows(packed)
+    logits = model(**inputs, use_cache=False).logits
     if hook is not None:
         hook.remove()
-    logits = output.logits[0]
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    scaled = logits if temperature == 1.0 else logits / temperature
-    logp = -F.cross_entropy(scaled, packed.targets, reduction="none")
-    at_one, spread = torch.zeros_like(logp), torch.zeros_like(logp)
-    with torch.no_grad():
-        if plain:
-            at_one = logp.detach() if temperature == 1.0 else -F.cross_entropy(logits, packed.targets, reduction="none")
-        if entropy:
-            log_softmax = scaled.log_softmax(-1)
-            spread = -(log_softmax.exp() * log_softmax).sum(-1)
+    logp, at_one, spread = log_probabilities(
+        _scored(logits, kept), packed.targets, temperature, plain=plain, entropy=entropy
+    )
     mask = _matrix(torch.ones_like(logp), packed).bool()
-    worth = model.value_head(states[0])[0, :, 0] if values else torch.zeros_like(at_one)
+    worth = model.value_head(_scored(states[0], kept))[:, 0] if values else torch.zeros_like(at_one)
     plain_, spread_, values_ = (_matrix(x, packed) for x in (at_one, spread, worth))
     return Scores(_matrix(logp, packed), mask, plain_, spread_, values_)
 
 
-def _for_attention(packed: Packed, model: Any) -> Tensor | dict[str, Tensor]:
-    """The mask as the model's layers take it, narrowed where layers see a sliding window of positions only."""
-    window = getattr(model.config, "sliding_window", None)
-    kinds = getattr(model.config, "layer_types", None)
-    full = _for_kernel(packed.mask, model)
-    if window is None or (kinds and "sliding_attention" not in kinds):
-        return full
-    position = packed.position_ids[0]
-    near = packed.mask & (position[:, None] - position[None, :] < window)
-    narrow = _for_kernel(near, model)
-    return {"full_attention": full, "sliding_attention": narrow} if kinds else narrow
+def _row(packed: Packed, model: Any) -> dict[str, Any]:
+    """The packed row as a model's inputs."""
+    return {
+        "input_ids": packed.input_ids,
+        "position_ids": packed.position_ids,
+        "logits_to_keep": packed.scored,
+        **for_attention(packed.layout, model),
+    }
 
 
-def _for_kernel(mask: Tensor, model: Any) -> Tensor:
-    """SDPA takes the boolean mask; eager attention adds its mask to the scores."""
-    if model.config._attn_implementation != "eager":
-        return mask
-    return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
+def _rows(packed: Packed) -> tuple[dict[str, Any], Tensor]:
+    """Each response behind its own prompt, as a model's inputs: [R, N], prompts padded on the left.
+
+    And which of the last T + 1 positions of each row predict a token of its response: [R, T + 1] bool.
+    """
+    pairs = [(group.prompt, response) for group in packed.groups for response in group.responses]
+    before, after = max(len(prompt) for prompt, _ in pairs), packed.width
+    ids = torch.zeros(len(pairs), before + after, dtype=torch.long)
+    real = torch.zeros_like(ids)
+    kept = torch.zeros(len(pairs), after + 1, dtype=torch.bool)
+    for row, (prompt, response) in enumerate(pairs):
+        span = slice(before - len(prompt), before + len(response))
+        ids[row, span] = torch.tensor(prompt + response)
+        real[row, span] = 1
+        kept[row, : len(response)] = True
+    inputs = {
+        "input_ids": ids,
+        "attention_mask": real,
+        "position_ids": (real.cumsum(-1) - 1).clamp(min=0),
+    }
+    device = packed.input_ids.device
+    return {**{k: v.to(device) for k, v in inputs.items()}, "logits_to_keep": after + 1}, kept.to(device)
+
+
+def _scored(values: Tensor, kept: Tensor | None) -> Tensor:
+    """[1, S, n] of a packed row or [R, T + 1, n] of padded ones -> [S, n]."""
+    return values[0] if kept is None else values[kept]
 
 
 def _matrix(values: Tensor, packed: Packed) -> Tensor:

@@ -75,7 +75,7 @@ def train(
         run.model = add_adapters(run.model, options, seed)
         run.demonstrate(options, learner)
         return
-    reference = load_model(model, run.device).requires_grad_(False)
+    reference = load_model(model, run.device, study.compute.precision).requires_grad_(False)
     if spec.data == "pairs":
         assert pairs is not None
         groups = load_pairs(pairs, run.examples)
@@ -117,7 +117,7 @@ class _Run:
         self.device = deterministic(study)
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
-        self.model = load_model(model, self.device)
+        self.model = load_model(model, self.device, study.compute.precision)
         self.examples = training_examples(study, self.tokenizer, data, options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
@@ -126,6 +126,7 @@ class _Run:
             "seed": seed,
             "options": options.model_dump(exclude={"checkpoint_every"}),
             "threads": study.compute.threads,
+            **({} if study.compute.precision == "float32" else {"precision": study.compute.precision}),
             "model": study.model.model_dump(),
             "data": _digest(self.examples),
             "start": _weights_digest(model),

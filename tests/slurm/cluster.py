@@ -1,6 +1,7 @@
 """A real Slurm cluster on this one machine, without systemd or containers, as root or as an ordinary user.
 
     python tests/slurm/cluster.py up|down|env [--folder F] [--accounting]
+    python tests/slurm/cluster.py run [--accounting] -- COMMAND
 
 Everything lives below one folder of mode 0700. The daemons run in the foreground, each in a session of its own, and are
 remembered by process id and start time in `cluster.json`: a later call stops them and nothing else. They listen on
@@ -47,6 +48,7 @@ AuthType=auth/munge AuthInfo=socket={folder}/munge/socket,cred_expire=5 {bind}
 StateSaveLocation={folder}/state SlurmdSpoolDir={folder}/spool/%n
 SlurmctldPidFile={folder}/run/slurmctld.pid SlurmdPidFile={folder}/run/slurmd.%n.pid
 SlurmdParameters=config_overrides ProctrackType=proctrack/linuxproc JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherParams=OverMemoryKill JobAcctGatherFrequency=task=1
 MpiDefault=none GresTypes=gpu ReturnToService=2 SlurmdTimeout=60 KillWait=5 DefMemPerCPU=100 MaxArraySize=2001
 SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0
 SelectType=select/cons_tres SelectTypeParameters=CR_CPU_Memory PriorityType=priority/basic
@@ -327,13 +329,19 @@ StorageType=accounting_storage/mysql StorageHost=localhost StorageUser={user}
 
 
 def main() -> None:
-    """Start a cluster that outlives this process, stop it, or print the variables that client commands need."""
+    """Start a cluster that outlives this process, stop it, print its variables, or run one command on a fresh one."""
     parser = argparse.ArgumentParser(description="A Slurm cluster of four nodes on this machine.")
-    parser.add_argument("action", choices=["up", "down", "env"])
+    parser.add_argument("action", choices=["up", "down", "env", "run"])
+    parser.add_argument("command", nargs="*", help="for run, after --")
     parser.add_argument("--folder", type=Path, default=Path(f"/tmp/hargo-slurm-{os.geteuid()}"))
     parser.add_argument("--accounting", action="store_true", help="with slurmdbd and a database, for sacct")
     given = parser.parse_args()
     try:
+        if given.action == "run":
+            with Cluster(accounting=given.accounting) as fresh:
+                status = run(given.command, env=fresh._variables()).returncode
+            shutil.rmtree(fresh.folder)
+            sys.exit(status)
         if given.action == "up":
             Cluster(given.folder, accounting=given.accounting).start()
         cluster = Cluster.load(given.folder)

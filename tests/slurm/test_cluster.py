@@ -160,6 +160,22 @@ def test_the_command_line_starts_and_stops_a_cluster_that_outlives_it(cluster: C
     assert not any(process_start(pid) for pid, _ in running.processes.values())
 
 
+def test_one_command_runs_on_a_cluster_of_its_own(cluster: Cluster) -> None:
+    command = [
+        sys.executable,
+        module.__file__,
+        "run",
+        "--",
+        "bash",
+        "-c",
+        "sinfo -h -o %N; dirname $SLURM_CONF; exit 3",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    nodes, folder = done.stdout.split()[0], done.stdout.split()[-1]
+    assert (done.returncode, nodes) == (3, "node[1-4]"), done.stderr
+    assert not Path(folder).exists()
+
+
 def test_a_start_that_fails_says_why_and_leaves_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     conf = module.slurm_conf
     monkeypatch.setattr(module, "slurm_conf", lambda *args: conf(*args) + "SelectType=select/nonsense\n")

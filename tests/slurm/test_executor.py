@@ -1,119 +1,101 @@
-"""The submitit executor on real daemons."""
+"""The submitit executor on real daemons: what it submits, how it tells of failures, how it stops."""
 
 from __future__ import annotations
 
-import os
 import signal
-import stat
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from cluster import Cluster
+from runs import Run, eventually
 
 WORKFLOW = """
-N = {count}
 rule all:
-    input: expand("out/{{i}}", i=range(N))
+    input: expand("out/{{i}}", i=range({count}))
 rule one:
     output: "out/{{i}}"
-    resources: runtime=1, mem_mb=100
+    resources: runtime=1, mem_mb=300
     shell: "{command}"
 """
-# works through 280 pieces, more than a minute, and counts its starts; on SIGUSR2 it keeps what is done and stops
-RESUMES = """
-import pathlib, signal, sys, time
-state, starts, out = map(pathlib.Path, sys.argv[1:])
-starts.write_text(starts.read_text() + "x" if starts.exists() else "x")
-asked = []
-signal.signal(signal.SIGUSR2, lambda *_: asked.append(1))
-done = int(state.read_text()) if state.exists() else 0
-while done < 280:
-    time.sleep(0.25)
-    done += 1
-    if asked:
-        state.write_text(str(done))
-        sys.exit(75)
-out.write_text(str(done))
+BUT_ONE = "test {wildcards.i} != 7 && echo {wildcards.i} > {output}"
+VARIED = """
+rule all:
+    input: "out/memory", "out/gpus"
+rule memory:
+    output: "out/memory"
+    retries: 1
+    resources: runtime=2, mem_mb=lambda wildcards, attempt: 250 if attempt == 1 else 900
+    shell: "python3 -c 'x = bytearray(400 * 2**20); import time; time.sleep(6)' && echo {resources.mem_mb} > {output}"
+rule gpus:
+    output: "out/gpus"
+    resources: runtime=2, mem_mb=300, gpu=2, slurm_partition="gpu", tasks=1
+    shell: "echo $CUDA_VISIBLE_DEVICES >> {output}"
 """
 
 
-def counted(folder: Path, *names: str) -> Path:
-    """A folder for PATH whose programs of these names note every call before they run the real ones."""
-    folder.mkdir()
-    for name in names:
-        real = subprocess.run(["which", name], capture_output=True, text=True).stdout.strip()
-        if real:
-            path = folder / name
-            path.write_text(f'#!/bin/sh\necho {name} >> {folder}/calls\nexec {real} "$@"\n')
-            path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return folder
-
-
-def start(cluster, folder: Path, snakefile: str, *options: str) -> subprocess.Popen[str]:
-    (folder / "Snakefile").write_text(snakefile)
-    tools = counted(folder / "tools", "sbatch", "squeue", "sacct", "scancel")
-    command = [sys.executable, "-m", "snakemake", "--executor", "submitit", "--jobs", "100", "--latency-wait", "5"]
-    environment = {**os.environ, **cluster.environment, "PATH": f"{tools}:{os.environ['PATH']}"}
-    return subprocess.Popen(
-        [*command, "--seconds-between-status-checks", "2", *options],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def calls(folder: Path, name: str) -> int:
-    return (folder / "tools" / "calls").read_text().split().count(name)
-
-
-def test_equal_jobs_are_one_array_and_the_one_that_fails_is_reported_as_itself(cluster, tmp_path):
-    command = "test {wildcards.i} != 7 && echo {wildcards.i} > {output}"
-    told, _ = (run := start(cluster, tmp_path, WORKFLOW.format(count=12, command=command), "-k")).communicate(
-        timeout=180
-    )
-    assert run.returncode == 1, told
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {str(i) for i in range(12) if i != 7}, told
-    assert calls(tmp_path, "sbatch") == 1 and calls(tmp_path, "sacct") <= calls(tmp_path, "squeue") < 60
-    assert told.count("Slurm job") == 1 and "exit status 1" in told and "log: " in told, told
+def test_equal_jobs_are_one_array_and_the_one_that_fails_is_reported_as_itself(cluster: Cluster, tmp_path: Path):
+    run = Run(cluster, tmp_path, WORKFLOW.format(count=12, command=BUT_ONE), "-k")
+    assert run.wait() == 1, run.told
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {str(i) for i in range(12) if i != 7}, run.told
+    assert run.calls("sbatch") == 1 and run.calls("sacct") <= 1 and run.calls("scontrol") <= 1
+    (message,) = [line for line in run.told.splitlines() if "message: job" in line]
+    assert "state FAILED, reason NonZeroExitCode, exit code 1:0, node node" in message, run.told
+    assert "output: out/7\n" in run.told.partition("Error in rule")[2], run.told
+    assert "log: " in run.told and "test 7 != 7" in run.told, run.told
 
 
 @pytest.mark.slow
-def test_a_job_cut_by_its_time_limit_goes_on_where_it_was(cluster, tmp_path):
-    """Seventy seconds of work under a limit of one minute, told half a minute before it."""
-    (tmp_path / "work.py").write_text(RESUMES)
-    workflow = f"""
-rule all:
-    input: "done"
-rule work:
-    output: "done"
-    resources: runtime=1, mem_mb=100
-    shell: "exec {sys.executable} work.py state starts {{output}}"
-"""
-    options = ["--submitit-signal-delay", "30"]
-    run = start(cluster, tmp_path, workflow, *options)
-    told, _ = run.communicate(timeout=400)
-    assert run.returncode == 0, told
-    assert (tmp_path / "done").read_text() == "280"
-    assert len((tmp_path / "starts").read_text()) >= 2, told
+def test_two_hundred_jobs_are_two_submissions_and_one_call_a_poll(cluster: Cluster, tmp_path: Path):
+    command = BUT_ONE.replace("7", "77")
+    began = time.monotonic()
+    run = Run(cluster, tmp_path, WORKFLOW.format(count=200, command=command), "-k")
+    assert run.wait(900) == 1, run.told
+    polls = (time.monotonic() - began) / 2
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {str(i) for i in range(200) if i != 77}
+    assert run.calls("sbatch") <= 2
+    assert run.calls("squeue", "sacct", "scontrol") <= polls
+    assert run.told.count("Error in rule one") == 1 and "output: out/77" in run.told
 
 
-def test_an_interrupt_leaves_no_job_behind(cluster, tmp_path):
-    run = start(cluster, tmp_path, WORKFLOW.format(count=3, command="sleep 100 && touch {output}"))
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and cluster.command("squeue", "-h", "-t", "R").count("\n") < 1:
-        time.sleep(0.5)
-    run.send_signal(signal.SIGINT)
-    told, _ = run.communicate(timeout=60)
-    assert run.returncode != 0
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and cluster.command("squeue", "-h").strip():
-        time.sleep(0.5)
-    assert not cluster.command("squeue", "-h").strip(), told
-    assert calls(tmp_path, "scancel") == 1
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_leaves_no_job_behind(cluster: Cluster, tmp_path: Path, number: signal.Signals):
+    run = Run(cluster, tmp_path, WORKFLOW.format(count=3, command="sleep 100 && touch {output}"))
+    eventually(lambda: cluster.command("squeue", "-h", "-t", "R").count("\n") == 2)
+    run.process.send_signal(number)
+    assert run.wait(60) != 0
+    eventually(lambda: not cluster.command("squeue", "-h"), 30)
+    assert run.calls("scancel") == 1 and "Cancelled 3 jobs" in run.told, run.told
+
+
+def test_more_memory_at_the_second_attempt_and_two_gpus_for_one_command(cluster: Cluster, tmp_path: Path):
+    run = Run(cluster, tmp_path, VARIED)
+    assert run.wait() == 0, run.told
+    assert (tmp_path / "out/memory").read_text() == "900\n"
+    assert "out of memory" in run.told and run.calls("sbatch") == 3
+    assert (tmp_path / "out/gpus").read_text() == "0,1\n"  # one line: the command ran once
+
+
+def test_without_slurm_the_same_jobs_run_on_this_machine(cluster: Cluster, tmp_path: Path):
+    for mode in ("local", "debug"):
+        (tmp_path / mode).mkdir()
+        options = ("-k", "--submitit-cluster", mode, "--jobs", "2")
+        run = Run(cluster, tmp_path / mode, WORKFLOW.format(count=2, command=BUT_ONE.replace("7", "1")), *options)
+        assert run.wait() == 1 and run.calls("sbatch", "squeue") == 0, run.told
+        assert [path.name for path in (tmp_path / mode / "out").iterdir()] == ["0"], run.told
+        assert "exit status 1" in run.told, run.told
+    run = Run(cluster, tmp_path, None, "--snakefile", "local/Snakefile", "--submitit-cluster", "cloud")
+    assert run.wait() == 1 and "must be one of slurm, local, debug" in run.told
+
+
+def test_scripts_are_shown_without_submitting(cluster: Cluster, tmp_path: Path):
+    run = Run(cluster, tmp_path, VARIED, "--submitit-script", "gpus")
+    assert run.wait() == 0 and run.calls("sbatch") == 0
+    for line in ("--partition=gpu", "--gres=gpu:2", "--mem=300M", "--time=2", "--signal=USR2@30"):
+        assert f"#SBATCH {line}\n" in run.told, run.told
+    assert "--target-jobs 'gpus:'" in run.told
+    run = Run(cluster, tmp_path, VARIED, "--submitit-script", "gpu")
+    assert run.wait() == 1 and "no job of a rule 'gpu' would be submitted; of these would: gpus, memory" in run.told
 
 
 @pytest.mark.parametrize(
@@ -148,3 +130,5 @@ def test_resources_become_options_under_their_usual_names():
     assert found["additional_parameters"] == {
         "partition": "gpu", "mem": "500M", "gres": "gpu:h100:2", "exclusive": True, "mail-type": "END"
     }  # fmt: skip
+    # a type that a profile gives to all rules is no business of those without a GPU
+    assert "gres" not in parameters({"gpu": 0, "gpu_model": "h100"}, 1, "one")["additional_parameters"]

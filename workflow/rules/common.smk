@@ -96,7 +96,9 @@ COMPUTE = options(study.compute)
 # Cluster resources: small for a model made here, larger for a real one; a retry gets more.
 SMALL = study.model.source == "scratch"
 DEVICE = study.compute.device
-GPU = int(DEVICE == "cuda" or (DEVICE == "auto" and which("nvidia-smi") is not None))
+# With device `auto` and no GPU here, which a login node seldom has, the profile decides.
+GPUS = {"cpu": 0, "cuda": 1, "auto": 1 if which("nvidia-smi") else None}[DEVICE]
+GPU = {} if GPUS is None else {"gpu": GPUS}
 
 
 def mem_mb_light(wildcards, attempt):

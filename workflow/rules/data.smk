@@ -45,6 +45,7 @@ rule data:
     resources:
         mem_mb=mem_mb_light,
         runtime=30,
+        gpu=0,
     params:
         study=STUDY,
         out=subpath(output.train, parent=True),
@@ -74,6 +75,7 @@ rule audit:
     resources:
         mem_mb=mem_mb_light,
         runtime=30,
+        gpu=0,
     params:
         study=STUDY,
         data=subpath(input.train, parent=True),
@@ -103,6 +105,7 @@ rule verify:
     resources:
         mem_mb=mem_mb_light,
         runtime=60,
+        gpu=0,
     params:
         data=subpath(input.train, parent=True),
         out=subpath(output.json, parent=True),

@@ -17,9 +17,9 @@ rule evaluate:
         "../envs/hargo.yaml"
     threads: study.compute.threads
     resources:
+        **GPU,
         mem_mb=mem_mb_train,
         runtime=runtime_train,
-        gpu=GPU,
     params:
         study=STUDY,
         data=subpath(input.eval, parent=True),
@@ -49,6 +49,7 @@ rule baselines:
     resources:
         mem_mb=mem_mb_light,
         runtime=30,
+        gpu=0,
     params:
         study=STUDY,
         data=subpath(input.train, parent=True),

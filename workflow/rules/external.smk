@@ -20,9 +20,9 @@ if study.evaluation.external:
             "../envs/hargo.yaml"
         threads: study.compute.threads
         resources:
+            **GPU,
             mem_mb=mem_mb_train,
             runtime=runtime_train,
-            gpu=GPU,
         params:
             study=STUDY,
             data=subpath(input.train, parent=True),

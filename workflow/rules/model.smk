@@ -49,6 +49,7 @@ rule base_model:
     resources:
         mem_mb=mem_mb_train,
         runtime=60,
+        gpu=0,
     params:
         study=STUDY,
         data=subpath(input.train, parent=True),
@@ -77,9 +78,9 @@ if study.pretrain:
             "../envs/hargo.yaml"
         threads: study.compute.threads
         resources:
+            **GPU,
             mem_mb=mem_mb_train,
             runtime=runtime_train,
-            gpu=GPU,
         params:
             study=STUDY,
             data=subpath(input.train, parent=True),

@@ -67,6 +67,7 @@ rule report:
     resources:
         mem_mb=mem_mb_light,
         runtime=30,
+        gpu=0,
     params:
         study=STUDY,
         results=subpath(input.manifest, ancestor=2),

@@ -17,9 +17,9 @@ rule sft:
         "../envs/hargo.yaml"
     threads: study.compute.threads
     resources:
+        **GPU,
         mem_mb=mem_mb_train,
         runtime=runtime_train,
-        gpu=GPU,
     params:
         study=STUDY,
         data=subpath(input.train, parent=True),
@@ -51,9 +51,9 @@ rule train:
         "../envs/hargo.yaml"
     threads: study.compute.threads
     resources:
+        **GPU,
         mem_mb=mem_mb_train,
         runtime=runtime_train,
-        gpu=GPU,
     params:
         study=STUDY,
         data=subpath(input.train, parent=True),

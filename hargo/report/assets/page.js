@@ -4,7 +4,7 @@
   const PAGE = 25;
   const data = JSON.parse(document.getElementById("predictions-data").textContent);
   const get = (id) => document.getElementById(id);
-  const fields = { task: get("f-task"), run: get("f-run"), outcome: get("f-outcome"), right: get("f-right"), text: get("f-text") };
+  const fields = { task: get("f-task"), run: get("f-run"), base: get("f-base"), outcome: get("f-outcome"), right: get("f-right"), text: get("f-text") };
   const list = get("b-answers"), status = get("b-status"), before = get("b-before"), after = get("b-after");
   let page = 0, found = [];
 
@@ -26,14 +26,19 @@
     return block;
   };
 
-  const words = { w: "won", t: "tied", l: "lost" };
+  // the run that another is held against: the SFT model of its seed, or the one that was chosen
+  const against = (run) => data.runs[fields.base.value === "" ? run.sft : Number(fields.base.value)];
+  const outcome = (run, base, row) => {
+    const gap = run.r[row] - base.r[row];
+    return Math.abs(gap) <= data.tie ? "tied" : gap > 0 ? "won" : "lost";
+  };
 
   const entry = ({ run, row }) => {
     const [id, , prompt, reference] = data.rows[row];
-    const base = data.runs[run.sft];
+    const base = against(run);
     const node = element("article", undefined, "answer");
     const name = element("div", undefined, "id");
-    name.append(element("b", id), run.o ? words[run.o[row]] + " against SFT" : "");
+    name.append(element("b", id), run === base ? "" : outcome(run, base, row) + " against " + base.name);
     node.append(name, answer("Reference", reference));
     if (run !== base) node.append(answer(base.name, data.texts[base.t[row]], base.r[row], base.c[row] === "1"));
     node.append(answer(run.name, data.texts[run.t[row]], run.r[row], run.c[row] === "1"));
@@ -55,13 +60,14 @@
   const filter = () => {
     const run = data.runs[Number(fields.run.value)];
     const needle = fields.text.value.toLowerCase();
-    fields.outcome.disabled = !run.o;
+    const base = against(run);
+    fields.outcome.disabled = run === base;
     found = [];
     data.rows.forEach(([id, task, prompt, reference], row) => {
       if (fields.task.value !== "" && task !== Number(fields.task.value)) return;
-      if (run.o && fields.outcome.value && run.o[row] !== fields.outcome.value) return;
+      if (run !== base && fields.outcome.value && outcome(run, base, row) !== fields.outcome.value) return;
       if (fields.right.value && run.c[row] !== fields.right.value) return;
-      if (needle && ![id, prompt, reference, data.texts[run.t[row]]].some((text) => text.toLowerCase().includes(needle))) return;
+      if (needle && ![id, prompt, reference, data.texts[run.t[row]], data.texts[base.t[row]]].some((text) => text.toLowerCase().includes(needle))) return;
       found.push({ run, row });
     });
     page = 0;
@@ -69,7 +75,10 @@
   };
 
   data.tasks.forEach((name, index) => fields.task.append(new Option(name, index)));
-  data.runs.forEach((run, index) => fields.run.append(new Option(run.name, index)));
+  data.runs.forEach((run, index) => {
+    fields.run.append(new Option(run.name, index));
+    fields.base.append(new Option(run.name, index));
+  });
   fields.run.value = String(data.first);
   for (const field of Object.values(fields)) field.addEventListener("input", filter);
   const turn = (by) => { page += by; show(); get("predictions").scrollIntoView(); };

@@ -1,0 +1,165 @@
+"""One RL step, rollout to optimiser, against TRL's GRPOTrainer: the same model, rows, G and temperature.
+
+    python benchmarks/bench_step.py --groups 4 8            # ours and TRL's in turns
+    python benchmarks/bench_step.py --profile --groups 4    # where our step's time goes
+
+TRL runs as it is fastest here: one group per micro-batch, no gradient checkpointing.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import common  # first: it binds threads before torch is imported
+
+from hargo.config.options import PolicyOptions
+from hargo.methods import load
+from hargo.models.encode import prompt_text
+from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
+from hargo.training import loop
+from hargo.training.experience import Rollouts
+
+PROMPTS = 8
+
+
+def ours(options: argparse.Namespace, group: int, method: str = "grpo") -> tuple[Any, Rollouts, PolicyOptions, Any]:
+    """Model, stage, options and optimiser of a run of `method`, before its first step."""
+    study = common.study(options)
+    device = deterministic(study)
+    folder, _ = common.prepare(options)
+    tokenizer, policy = load_tokenizer(folder), load_model(folder, device, study.compute.precision)
+    reference = load_model(folder, device, study.compute.precision).requires_grad_(False)
+    found = study.method(method)
+    assert isinstance(found, PolicyOptions)
+    changes = {"group_size": group, "prompts_per_step": PROMPTS, "tokens_per_pass": options.tokens}
+    chosen = found.model_copy(update={key: value for key, value in changes.items() if value is not None})
+    examples = common.rows(options, tokenizer, PROMPTS * (options.rounds + 1))
+    stage = Rollouts(
+        policy, reference, tokenizer, examples, chosen, load(method, chosen), 0, stop_ids(policy, tokenizer)
+    )
+    stage.order = common.InOrder(PROMPTS)  # type: ignore[assignment]
+    return policy, stage, chosen, loop.make_optimizer(policy, chosen)
+
+
+def work(options: argparse.Namespace, rival: str, group: int) -> None:
+    """The worker's side."""
+    if rival == "trl":
+        trl(options, group)
+        return
+    policy, stage, chosen, optimizer = ours(options, group, rival)
+    steps = iter(range(options.rounds + 1))
+
+    def step() -> dict[str, Any]:
+        record = loop.train_step(policy, stage, optimizer, chosen, next(steps))
+        return {"length": record["length/mean"], "tokens": record["tokens"]}
+
+    common.serve(step)
+
+
+def trl(options: argparse.Namespace, group: int) -> None:
+    import torch
+    from datasets import Dataset
+    from transformers import TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+    from trl.trainer import base_trainer
+
+    from hargo import tasks
+
+    base_trainer.send_telemetry = lambda *_, **__: None
+    torch.set_num_threads(common.THREADS)
+    study = common.study(options)
+    folder, _ = common.prepare(options)
+    tokenizer = load_tokenizer(folder)
+    examples = common.rows(options, tokenizer, PROMPTS * (options.rounds + 1))
+    rows = [
+        {
+            "prompt": prompt_text(tokenizer, tasks.load(e.row.task).prompt(e.row.prompt), study.model.system),
+            "task": e.row.task,
+            "answer": e.row.answer,
+        }
+        for e in examples
+    ]
+
+    def reward(completions: list[str], task: list[str], answer: list[str], **_: Any) -> list[float | None]:
+        given = zip(completions, task, answer, strict=True)
+        return [tasks.load(name).reward([text], [reference])[0] for text, name, reference in given]
+
+    class Turns(TrainerCallback):
+        """Holds every step until told to go on."""
+
+        def __init__(self) -> None:
+            self.turns, self.began = common.turns(), common.now()
+
+        def on_step_begin(self, *_: Any, **__: Any) -> None:
+            next(self.turns, None)
+            self.began = common.now()
+
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            common.report(self.began, {})
+
+    config = GRPOConfig(
+        output_dir=str(options.out / "trl"),
+        per_device_train_batch_size=group,
+        gradient_accumulation_steps=PROMPTS,
+        num_generations=group,
+        max_completion_length=common.NEW_TOKENS,
+        temperature=study.rl.temperature,
+        beta=study.rl.beta,
+        learning_rate=study.rl.learning_rate,
+        gradient_checkpointing=False,
+        bf16=False,
+        use_cpu=not torch.cuda.is_available(),
+        shuffle_dataset=False,
+        max_steps=options.rounds + 1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        logging_strategy="no",
+    )
+    model = load_model(folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    trainer = GRPOTrainer(
+        model, reward, args=config, train_dataset=Dataset.from_list(rows), processing_class=tokenizer,
+        callbacks=[Turns()],
+    )  # fmt: skip
+    trainer.train()
+
+
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--groups", type=int, nargs="+", default=[4, 8], help="G, answers per prompt")
+    parser.add_argument("--rivals", nargs="+", default=["grpo", "trl"], help="of grpo, hargo and other methods, trl")
+    parser.add_argument("--profile", action="store_true", help="time the parts of our step")
+    parser.add_argument("--tokens", type=int, help="tokens per pass; the study's own by default")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        work(options, options.worker, options.groups[0])
+        return
+    common.prepare(options)
+    if options.profile:
+        from profile_step import profile
+
+        common.write(options, "profile", {str(g): profile(options, *ours(options, g)) for g in options.groups})
+        return
+    figures = {}
+    for group in options.groups:
+        rivals = {name: common.again(__file__, options, "--groups", group, "--worker", name) for name in options.rivals}
+        steps = common.take_turns(rivals, options.rounds)
+        samples = PROMPTS * group
+        figures[str(group)] = {
+            name: {
+                "seconds": common.median(found),
+                "samples_per_second": samples / common.median(found),
+                "peak_gb": max(step["peak"] for step in found) / 1e9,
+                "steps": found,
+            }
+            for name, found in steps.items()
+        }
+        for name, found in figures[str(group)].items():
+            print(f"G={group} {name}: {found['seconds']:.2f} s a step, {found['peak_gb']:.1f} GB")
+    common.write(options, "step", figures)
+
+
+if __name__ == "__main__":
+    main()

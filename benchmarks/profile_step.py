@@ -1,0 +1,74 @@
+"""Where the time of our step goes: its parts by the clock, matrix products by torch's profiler and FLOP counter."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import common
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from hargo.training import experience, loop
+from hargo.training.experience import Rollouts
+
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm")
+
+
+def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: Any, optimizer: Any) -> dict[str, Any]:
+    """Median seconds of every part over the rounds, and of one more step the share of its matrix products."""
+    seconds: dict[str, float] = defaultdict(float)
+
+    def timed(owner: Any, name: str, label: str) -> None:
+        inner: Callable = getattr(owner, name)
+
+        def outer(*args: Any, **kwargs: Any) -> Any:
+            began = time.perf_counter()
+            result = inner(*args, **kwargs)
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+            seconds[label] += time.perf_counter() - began
+            return result
+
+        setattr(owner, name, outer)
+
+    timed(experience, "generate", "rollout")
+    timed(stage, "_reward", "reward")
+    timed(stage, "_ask_reference", "reference")
+    timed(loop, "score", "forward")
+    timed(torch.Tensor, "backward", "backward")
+    timed(loop, "clip_gradient", "clip")
+    timed(optimizer, "step", "optimiser")
+    timed(loop, "train_step", "step")
+    rounds = []
+    for number in range(options.rounds + 1):
+        seconds.clear()
+        record = loop.train_step(policy, stage, optimizer, chosen, number)
+        rounds.append(dict(seconds))
+        print(number, {k: round(v, 2) for k, v in seconds.items()}, record["tokens"], round(record["length/mean"], 1))
+    parts = {name: common.median(rounds[1:], name) for name in rounds[1]}
+    with FlopCounterMode(display=False) as counter:
+        loop.train_step(policy, stage, optimizer, chosen, options.rounds)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as trace:
+        loop.train_step(policy, stage, optimizer, chosen, options.rounds)
+    own = {event.key: event.self_cpu_time_total / 1e6 for event in trace.key_averages()}
+    total = sum(own.values())
+    peak = common.gemm_peak()
+    flops = counter.get_total_flops()
+    last = rounds[-1]["step"]
+    top = sorted(own.items(), key=lambda item: -item[1])[:15]
+    for key, value in top:
+        print(f"{key:50} {value:7.2f} s {value / total:6.1%}")
+    print(f"{flops / 1e12:.2f} TFLOP, at the peak of {peak / 1e9:.0f} GFLOP/s {flops / peak:.2f} s of {last:.2f} s")
+    return {
+        "parts": parts,
+        "gemm_share": sum(own.get(key, 0.0) for key in PRODUCTS) / total,
+        "gemm_peak": peak,
+        "flops": flops,
+        "floor_seconds": flops / peak,
+        "seconds": last,
+        "own_seconds": dict(top),
+    }

@@ -1,0 +1,129 @@
+"""Tables and a figure from the benchmarks' JSON, put into docs/performance.md between its two marks.
+
+python benchmarks/report.py [--out results/bench] [--docs docs/performance.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from hargo.io import read_json, write_text
+
+ROOT = Path(__file__).resolve().parent.parent
+BEGIN, END = "<!-- figures: written by `make bench` -->", "<!-- end of figures -->"
+
+
+def table(head: list[str], rows: list[list[Any]]) -> str:
+    lines = [
+        head,
+        ["---"] * len(head),
+        *([f"{x:.2f}" if isinstance(x, float) else str(x) for x in row] for row in rows),
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def steps(figures: dict[str, Any]) -> str:
+    rows = []
+    for group, rivals in figures.items():
+        ours = rivals["grpo"]["samples_per_second"]
+        for name, found in rivals.items():
+            times = ours / found["samples_per_second"]
+            rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, found["peak_gb"]])
+    head = ["", "engine", "s a step", "samples/s", "grpo is faster by", "peak GB"]
+    return "## A whole step\n\n" + table(head, rows)
+
+
+def profile(figures: dict[str, Any]) -> str:
+    parts = sorted({name for found in figures.values() for name in found["parts"]} - {"step"})
+    rows = [[name, *(found["parts"].get(name, 0.0) for found in figures.values())] for name in [*parts, "step"]]
+    rows += [
+        ["matrix products, share", *(found["gemm_share"] for found in figures.values())],
+        ["peak, GFLOP/s", *(found["gemm_peak"] / 1e9 for found in figures.values())],
+        ["floor at that peak, s", *(found["floor_seconds"] for found in figures.values())],
+    ]
+    return "## Where the time of a step goes\n\n" + table(["seconds", *(f"G={g}" for g in figures)], rows)
+
+
+def rollout(figures: dict[str, Any]) -> str:
+    rows = [
+        [new, found["hargo"]["tokens_per_second"], found["generate"]["tokens_per_second"], found["times_as_fast"]]
+        for new, found in figures.items()
+        if isinstance(found, dict)
+    ]
+    head = ["new tokens", "tokens/s", "tokens/s of `generate`", "times as fast"]
+    same = figures["greedy texts equal"]
+    return f"## Rollout\n\nGreedy texts equal to those of `generate`: {same}.\n\n" + table(head, rows)
+
+
+def memory(figures: dict[str, Any]) -> str:
+    rows = [[f"G={g}", name, f["peak_gb"], f["seconds"]] for g, peaks in figures.items() for name, f in peaks.items()]
+    return "## Memory\n\n" + table(["", "tokens per pass", "peak GB", "s a step"], rows)
+
+
+def scaling(figures: dict[str, Any]) -> str:
+    rows = [[name, f["token_ratio"], f["times_as_fast"], f["share"]] for name, f in figures.items()]
+    head = ["", "token ratio G(P+R)/(P+GR)", "times as fast as padded", "share reached"]
+    return "## The training pass\n\n" + table(head, rows)
+
+
+def machine(found: dict[str, Any]) -> str:
+    versions = ", ".join(
+        f"{name} {v}" for name, v in found["versions"].items() if name in ("torch", "transformers", "trl")
+    )
+    threads = " ".join(f"{name}={value}" for name, value in found["environment"].items())
+    git = found["git"] or {}
+    return (
+        f"{found['cpu']}, {found['cores']} cores, device {found['device']}, {found['threads']} threads ({threads}); "
+        f"{versions}; revision {str(git.get('revision'))[:7]}. Medians of rounds in which the rivals took turns."
+    )
+
+
+def figure(figures: dict[str, Any], path: Path) -> None:
+    """Share of the token ratio that the training pass reaches, over G and prompt length."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
+    ratio, reached = ([f[key] for f in figures.values()] for key in ("token_ratio", "times_as_fast"))
+    axis.scatter(ratio, reached, color="#1f5582", zorder=3)
+    for name, x, y in zip(figures, ratio, reached, strict=True):
+        axis.annotate(name, (x, y), textcoords="offset points", xytext=(4, -9), fontsize=6)
+    top = max([*ratio, *reached])
+    axis.plot([1, top], [1, top], color="#999999", lw=1, label="token ratio")
+    axis.plot([1, top], [0.8, 0.8 * top], color="#999999", lw=1, ls=":", label="80 % of it")
+    axis.set(xlabel="token ratio G(P+R)/(P+GR)", ylabel="times as fast as padded")
+    axis.legend(frameon=False)
+    fig.savefig(path, metadata={"Date": None})
+
+
+PARTS = {"step": steps, "profile": profile, "rollout": rollout, "memory": memory, "scaling": scaling}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "bench")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "performance.md")
+    options = parser.parse_args()
+    found = {
+        name: read_json(options.out / f"{name}.json") for name in PARTS if (options.out / f"{name}.json").is_file()
+    }
+    if not found:
+        raise SystemExit(f"error: {options.out} holds no figures; run a benchmark first")
+    sections = [machine(next(iter(found.values()))["machine"])]
+    sections += [PARTS[name](part["figures"]) for name, part in found.items()]
+    if "scaling" in found:
+        drawn = options.docs.with_suffix(".svg")
+        figure(found["scaling"]["figures"], drawn)
+        sections.append(f"![Speed of the training pass over the token ratio]({drawn.name})")
+    before, _, rest = options.docs.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    write_text(options.docs, before + BEGIN + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)
+    print(options.docs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""A user's Snakemake profile for a Slurm cluster, from profiles/slurm and what sinfo and sacctmgr say."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hargo.errors import UserError
+from hargo.io import write_text
+
+TEMPLATE = Path(__file__).parents[2] / "profiles/slurm/config.yaml"
+
+
+@dataclass
+class Site:
+    """What a site must fill in; gpu: `none`, or a type, or empty for any. notes: why these values, for people."""
+
+    partition: str
+    account: str
+    gpu: str
+    notes: list[str] = field(default_factory=list)
+
+
+def propose(partition: str | None, account: str | None, gpu: str | None) -> Site:
+    """Values for a profile; what is not given comes from the cluster. Raises UserError for one it does not have."""
+    # default partitions are marked with a star
+    listed = [line.split("|") for line in _lines("sinfo", "--noheader", "--format=%P|%G")]
+    generic: dict[str, str] = {}
+    for name, gres in listed:
+        generic[name.rstrip("*")] = f"{generic.get(name.rstrip('*'), '')},{gres}"
+    default = next((name.rstrip("*") for name, _ in listed if name.endswith("*")), "")
+    if not listed and partition is None:
+        raise UserError(
+            "sinfo names no partition of a Slurm cluster here; run this on a login node, or give --partition"
+        )
+    if partition is not None and listed and partition not in generic:
+        raise UserError(f"--partition {partition}: this cluster has {', '.join(generic)}")
+    site = Site(partition or default or next(iter(generic)), account or "", gpu or "")
+    site.notes.append(f"partition {site.partition}" + ("" if partition else f" (of {', '.join(generic)})"))
+    accounts = _accounts()
+    if account is not None and accounts and account not in accounts:
+        raise UserError(f"--account {account}: you have {', '.join(accounts)}")
+    if account is None and len(accounts) == 1:
+        site.account = accounts[0]
+    if account is None and len(accounts) > 1:
+        raise UserError(f"--account: you have several, name one: {', '.join(accounts)}")
+    site.notes.append(f"account {site.account}" if site.account else "no account: this cluster names none for you")
+    gpus = re.findall(r"gpu(?::([A-Za-z]\w*))?:\d+", generic.get(site.partition, ""))
+    if gpu is None and listed:
+        types = sorted({kind for kind in gpus if kind})
+        site.gpu = "none" if not gpus else types[0] if len(types) == 1 else ""
+        if len(types) > 1:
+            site.notes.append(f"GPU types: {', '.join(types)}; any will do, choose one with --gpu")
+    told = {"none": "no GPUs: models are trained on processors", "": "GPUs of any type"}
+    site.notes.append(told.get(site.gpu, f"GPU type {site.gpu}"))
+    return site
+
+
+def install(site: Site, force: bool) -> Path:
+    """Write ~/.config/snakemake/slurm/config.yaml (XDG_CONFIG_HOME counts); never over an own one without force."""
+    from snakemake.common import get_appdirs
+
+    path = Path(get_appdirs().user_config_dir) / "slurm" / "config.yaml"
+    text = render(site)
+    if path.is_file() and path.read_text(encoding="utf-8") != text and not force:
+        raise UserError(f"{path}: there is a profile already; --force replaces it")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, text)
+    return path
+
+
+def render(site: Site) -> str:
+    """profiles/slurm with the values of a site, its comments kept."""
+    if not TEMPLATE.is_file():
+        raise UserError(f"{TEMPLATE}: no such file; install hargo from a clone (make env)")
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for key, value in (("slurm_partition", site.partition), ("slurm_account", site.account)):
+        if value:
+            text = re.sub(rf'^  # {key}: "[A-Z]+"', f'  {key}: "{value}"', text, flags=re.MULTILINE)
+    if site.gpu == "none":
+        text = re.sub(r"^(\s+)gpu: 1$", r"\1gpu: 0", text, flags=re.MULTILINE)
+    elif site.gpu:
+        text = re.sub(r'^  # gpu_model: "[A-Z]+"', f'  gpu_model: "{site.gpu}"', text, flags=re.MULTILINE)
+    return text
+
+
+def _accounts() -> list[str]:
+    user = getpass.getuser()
+    lines = _lines("sacctmgr", "--noheader", "--parsable2", "show", "associations", f"user={user}", "format=account")
+    return sorted({line for line in lines if line})
+
+
+def _lines(*command: str) -> list[str]:
+    """What a Slurm client prints; nothing where there is none or it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return done.stdout.split("\n")[:-1] if done.returncode == 0 else []

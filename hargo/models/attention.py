@@ -1,0 +1,267 @@
+"""Attention over packed rows, without the squares that a dense mask would compute and throw away.
+
+transformers lets a program add an attention function by name and hands it keywords that a model does not know; models
+stay as they are. The keyword `layout` says how the tokens of a row belong together and attends accordingly; without
+one the function is transformers' own SDPA. A row of groups, their prompts' common beginning once,
+
+    [ prefix | prompt_a | a_1 | a_2 | prompt_b | b_1 ]
+
+is attended group by group.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+NAME = "hargo"
+WORTH_SHARING = 8
+
+
+class Attends(Protocol):
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float | None,
+        dropout: float,
+        window: int | None,
+    ) -> Tensor:
+        """query: [1, heads, N, width]; key, value: [1, key heads, N, width] -> like query."""
+        ...
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A row of groups.
+
+    groups: tokens of the prompt, without the prefix, and of each of its responses, in the order of the row
+    prefix: tokens that all prompts begin with, at the beginning of the row
+    """
+
+    groups: tuple[tuple[int, tuple[int, ...]], ...]
+    prefix: int = 0
+    masks: dict[Any, Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def sizes(self) -> list[int]:
+        return [prompt + sum(responses) for prompt, responses in self.groups]
+
+    def dense(self, window: int | None = None) -> Tensor:
+        """Which token of the row (row) sees which (column): [N, N] bool."""
+        total = self.prefix + sum(self.sizes)
+        visible = torch.zeros(total, total, dtype=torch.bool)
+        visible[: self.prefix, : self.prefix] = group_mask(self.prefix, (), window)
+        start = self.prefix
+        for (prompt, responses), size in zip(self.groups, self.sizes, strict=True):
+            mask = group_mask(self.prefix + prompt, responses, window)[self.prefix :]
+            visible[start : start + size, : self.prefix] = mask[:, : self.prefix]
+            visible[start : start + size, start : start + size] = mask[:, self.prefix :]
+            start += size
+        return visible
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float | None,
+        dropout: float,
+        window: int | None,
+    ) -> Tensor:
+        # split once, not sliced: the gradient of every slice would be as long as the row
+        parts = [x.split([self.prefix, *self.sizes], dim=2) for x in (query, key, value)]
+        first, first_k, first_v = (part[0] for part in parts)
+        done = [self._part(first, first_k, first_v, 0, (), window, scale, dropout)] if self.prefix else []
+        for (prompt, responses), q, k, v in zip(self.groups, *(part[1:] for part in parts), strict=True):
+            if self.prefix:
+                k, v = torch.cat([first_k, k], dim=2), torch.cat([first_v, v], dim=2)
+            # responses apart, so that the prompt is not compared with them
+            seen = self.prefix + prompt
+            done.append(
+                self._part(q[:, :, :prompt], k[:, :, :seen], v[:, :, :seen], self.prefix, (), window, scale, dropout)
+            )
+            if responses:
+                done.append(self._part(q[:, :, prompt:], k, v, seen, responses, window, scale, dropout))
+        return torch.cat(done, dim=2)
+
+    def _part(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        before: int,
+        responses: tuple[int, ...],
+        window: int | None,
+        scale: float | None,
+        dropout: float,
+    ) -> Tensor:
+        """Attention of the last tokens of a group; `before`: how many of its keys are older than they."""
+        prompt = before if responses else key.shape[2]
+        narrow = window if window is not None and window < prompt + max(responses, default=0) else None
+        bias = None
+        if before or responses or narrow:
+            kind = (prompt, before, responses, narrow, query.dtype, query.device)
+            if kind not in self.masks:
+                visible = group_mask(prompt, responses, narrow)[before:]
+                self.masks[kind] = additive(visible, query)
+            bias = self.masks[kind]
+        return sdpa(query, key, value, bias, scale, dropout)
+
+
+def common_prefix(prompts: Sequence[list[int]]) -> int:
+    """How many tokens all prompts begin with, leaving each one of its own; 0 where sharing them would not pay."""
+    if len(prompts) < 2:
+        return 0
+    first, last = min(prompts), max(prompts)  # in dictionary order these differ earliest
+    same = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    shared = min(same, *(len(prompt) - 1 for prompt in prompts))
+    return shared if shared >= WORTH_SHARING else 0
+
+
+def sdpa(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float | None, dropout: float) -> Tensor:
+    """torch's attention; causal where there is no bias to add to the scores."""
+    shared = query.shape[1] != key.shape[1]
+    return F.scaled_dot_product_attention(
+        query, key, value, bias, dropout, is_causal=bias is None, scale=scale, enable_gqa=shared
+    )
+
+
+def additive(visible: Tensor, like: Tensor) -> Tensor:
+    """0 where visible, else -inf, in the type of `like`: a boolean mask would be converted at every call."""
+    return torch.zeros(visible.shape, dtype=like.dtype, device=like.device).masked_fill(
+        ~visible.to(like.device), -torch.inf
+    )
+
+
+def group_mask(prompt: int, responses: tuple[int, ...], window: int | None = None) -> Tensor:
+    """Which token of a group (row) sees which (column): [N, N] bool."""
+    arm = torch.tensor([0] * prompt + [k for k, size in enumerate(responses, 1) for _ in range(size)])
+    visible = ((arm[None, :] == 0) | (arm[:, None] == arm[None, :])).tril()
+    if window is not None:
+        position = torch.tensor([*range(prompt), *(prompt + k for size in responses for k in range(size))])
+        visible &= position[:, None] - position[None, :] < window
+    return visible
+
+
+def attention(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    layout: Attends | None = None,
+    sliding_window: int | None = None,
+    **more: Any,
+) -> tuple[Tensor, None]:
+    """An attention function of transformers: [1, N, heads, width]."""
+    if layout is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout, scaling, sliding_window=sliding_window, **more
+        )
+    found = layout.attend(module.layer_idx, query, key, value, scaling, dropout, sliding_window)
+    return found.transpose(1, 2), None
+
+
+def enable(model: Any) -> bool:
+    """Have a model that computes attention by SDPA on the CPU use `attention`; whether it does.
+
+    On a GPU a row stays one call with a dense mask: the launches of many small ones would take longer.
+    """
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
+        AttentionInterface.register(NAME, attention)
+        AttentionMaskInterface.register(NAME, sdpa_mask)
+        model.config._attn_implementation = NAME
+    return model.config._attn_implementation == NAME
+
+
+def for_attention(layout: Layout, model: Any) -> dict[str, Any]:
+    """The layout as a model's inputs: itself where `attention` computes it, else as dense masks.
+
+    Where some layers see a sliding window of positions only they get a narrower one.
+    """
+    if enable(model):
+        return {"attention_mask": None, "layout": layout}
+    window = getattr(model.config, "sliding_window", None)
+    kinds = getattr(model.config, "layer_types", None)
+    full = _for_kernel(layout.dense(), model)
+    if window is None or (kinds and "sliding_attention" not in kinds):
+        return {"attention_mask": full}
+    narrow = _for_kernel(layout.dense(window), model)
+    return {"attention_mask": {"full_attention": full, "sliding_attention": narrow} if kinds else narrow}
+
+
+def _for_kernel(mask: Tensor, model: Any) -> Tensor:
+    """[N, N] -> [1, 1, N, N]; SDPA takes a boolean mask, eager attention adds its mask to the scores."""
+    mask = mask.to(model.device)[None, None]
+    if model.config._attn_implementation != "eager":
+        return mask
+    return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
+
+
+_PACKS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+
+
+def packs(model: Any) -> bool:
+    """Whether a packed row gives what its sequences alone give, tried out once for every model.
+
+    It does not where a layer carries a state along the row or ignores mask and position ids.
+    """
+    if model not in _PACKS:
+        _PACKS[model] = _try_out(model)
+        if not _PACKS[model]:
+            logger.warning(
+                "%s cannot compute packed rows: every response is read with its own prompt, which takes longer",
+                type(model).__name__,
+            )
+    return _PACKS[model]
+
+
+@torch.no_grad()
+def _try_out(model: Any) -> bool:
+    """Two prompts with two answers each, packed and alone; and as one text, for the size of a fault."""
+    prompts, answers = [[5, 6, 7], [8, 9]], [[[10, 11, 12], [13, 14, 15]], [[16, 17], [18, 19, 20]]]
+    alone: list[Tensor] = []
+    ids: list[int] = []
+    positions: list[int] = []
+
+    def ask(ids: list[int], positions: list[int], **more: Any) -> Tensor:
+        row, places = (torch.tensor([x], device=model.device) for x in (ids, positions))
+        return model(input_ids=row, position_ids=places, use_cache=False, **more).logits[0]
+
+    try:
+        for prompt, both in zip(prompts, answers, strict=True):
+            ids, positions = ids + prompt, [*positions, *range(len(prompt))]
+            for number, answer in enumerate(both):
+                text = prompt + answer
+                found = ask(text, list(range(len(text))))
+                alone.append(found if number == 0 else found[len(prompt) :])
+                ids, positions = ids + answer, [*positions, *range(len(prompt), len(text))]
+        layout = Layout(tuple((len(p), tuple(map(len, both))) for p, both in zip(prompts, answers, strict=True)))
+        wanted = torch.cat(alone)
+        tolerance = 1e-4 if wanted.dtype in (torch.float32, torch.float64) else 0.1
+        gap = (ask(ids, positions, **for_attention(layout, model)) - wanted).abs().max()
+        fault = (ask(ids, list(range(len(ids)))) - wanted).abs().max()
+    except (TypeError, ValueError, RuntimeError, KeyError, AttributeError):
+        return False
+    # far above rounding, far below what a layer that mixes neighbours does
+    return bool(gap <= tolerance * fault)

@@ -1,0 +1,46 @@
+"""Forest plot of the ablation: what each form of the weights changes against GRPO, with its interval."""
+
+from __future__ import annotations
+
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from hargo.report.compare import evidence, headline_metrics
+from hargo.report.figures import INK, MUTED, PAPER, Plots, colour
+from hargo.report.results import Results, title
+from hargo.report.tables import METRICS
+
+
+def ablation(results: Results) -> Figure | None:
+    """One panel per headline metric, one row per method: gap to GRPO, 95 % interval, filled where distinguishable."""
+    methods = [m for m in results.models if m == "hargo" or m in results.ablations]
+    if "grpo" not in results.models or not results.ablations:
+        return None
+    metrics = [m for m in headline_metrics(results) if evidence(results).family("grpo", m)]
+    figure, axes = plt.subplots(
+        1, len(metrics), figsize=(2.2 * len(metrics) + 1.2, 0.32 * len(methods) + 0.9), sharey=True, squeeze=False
+    )
+    for axis, metric in zip(axes[0], metrics, strict=True):
+        family = evidence(results).family("grpo", metric)
+        for place, method in enumerate(methods):
+            if method not in family:
+                continue
+            found, tint = family[method], colour(method)
+            axis.plot(found.interval, [place] * 2, color=tint, linewidth=1.6, solid_capstyle="butt")
+            face = tint if found.distinguishable else PAPER
+            axis.plot(found.gap, place, "s", color=tint, markerfacecolor=face, markersize=5.5)
+        axis.axvline(0, color=MUTED, linewidth=0.9)
+        axis.set_ylim(len(methods) - 0.4, -0.6)
+        axis.set_title(METRICS[metric][0])
+        axis.grid(axis="y", visible=False)
+        axis.spines["left"].set_visible(False)
+        axis.locator_params(axis="x", nbins=4)
+    axes[0][0].set_yticks(range(len(methods)), [title(method) for method in methods])
+    for label, method in zip(axes[0][0].get_yticklabels(), methods, strict=True):
+        label.set_color(INK)
+        label.set_fontweight("bold" if method == "hargo" else "normal")
+    figure.tight_layout(w_pad=1.4)
+    return figure
+
+
+FIGURES: Plots = {"forest": ablation}

@@ -1,0 +1,204 @@
+"""Decoding without padding or copies: the answers being written are one packed row, each group its own keys.
+
+Prompts are read in one row, what they all begin with once. A group keeps the keys and values of its prompt and of
+every answer token behind them; an answer looks at its prompt and at its own tokens. A finished answer is no longer in
+the row, and nothing has to be moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hargo.models.attention import Attends, Layout, additive, common_prefix, sdpa
+from hargo.models.linear import few_rows
+from hargo.rollout.sample import Completion, Request, pick, uniforms
+
+GROWTH = 32  # tokens of every answer that room is made for at a time
+
+
+def complete(
+    model: Any, requests: Sequence[Request], samples: int, temperature: float | None, stop: Sequence[int]
+) -> list[list[Completion]]:
+    """Completions [len(requests)][samples] of prompts decoded together."""
+    prompts = Prompts([request.prompt for request in requests], samples)
+    answers = [_Answer(request, sample) for request in requests for sample in range(samples)]
+    noise = None if temperature is None else torch.from_numpy(np.stack([answer.noise(requests) for answer in answers]))
+    ends = frozenset(stop)
+    logits = _logits(model, prompts.ids, prompts.positions, prompts, keep=prompts.last).repeat_interleave(samples, 0)
+    alive = list(range(len(answers)))
+    step = 0
+    with few_rows(model):
+        while True:
+            token, logp = pick(logits, None if noise is None else noise[alive, step], temperature)
+            for i, new, value in zip(alive, token.tolist(), logp.tolist(), strict=True):
+                answers[i].add(new, value, new in ends)
+            token = token[[k for k, i in enumerate(alive) if not answers[i].done]]
+            alive = [i for i in alive if not answers[i].done]
+            if not alive:
+                break
+            for number, group in enumerate(prompts.groups):
+                group.rows = [k for k in group.rows if not answers[number * samples + k].done]
+            row = Answers(prompts.groups)
+            logits = _logits(model, token.tolist(), row.positions(), row, keep=None)
+            step += 1
+    flat = [Completion(answer.ids, answer.logp, answer.ended) for answer in answers]
+    return [flat[i : i + samples] for i in range(0, len(flat), samples)]
+
+
+def _logits(
+    model: Any, ids: Sequence[int], positions: Sequence[int], layout: Attends, keep: Sequence[int] | None
+) -> Tensor:
+    """Logits of a row's tokens [N, V], or of those in `keep`."""
+    output = model(
+        input_ids=torch.tensor([ids]),
+        position_ids=torch.tensor([positions]),
+        attention_mask=None,
+        use_cache=False,
+        layout=layout,
+        logits_to_keep=0 if keep is None else torch.tensor(keep),
+    )
+    return output.logits[0]
+
+
+class _Answer:
+    """An answer being written."""
+
+    def __init__(self, request: Request, sample: int):
+        self.request, self.sample = request, sample
+        self.ids: list[int] = []
+        self.logp: list[float] = []
+        self.ended = False
+
+    def noise(self, requests: Sequence[Request]) -> np.ndarray:
+        return uniforms(self.request.stream, self.sample, max(request.limit for request in requests))
+
+    def add(self, token: int, logp: float, ended: bool) -> None:
+        self.ids.append(token)
+        self.logp.append(logp)
+        self.ended = ended
+
+    @property
+    def done(self) -> bool:
+        return self.ended or len(self.ids) >= self.request.limit
+
+
+@dataclass
+class _Group:
+    """Keys and values of a prompt and its answers.
+
+    store: per layer [2, key heads, room, width]; owner: [room], 0 for the prompt, else the answer's number from 1
+    position: [room], of each key in its text; used: keys there; rows: answers being written, from 0
+    """
+
+    prompt: int
+    rows: list[int]
+    store: list[Tensor] = field(default_factory=list)
+    owner: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+    position: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
+    used: int = 0
+
+    def make_room(self) -> None:
+        """Room for one more token of every answer being written, in steps of `GROWTH`."""
+        if self.used + len(self.rows) <= len(self.owner):
+            return
+        more = GROWTH * len(self.rows)
+        self.owner = torch.cat([self.owner, self.owner.new_zeros(more)])
+        self.position = torch.cat([self.position, self.position.new_zeros(more)])
+        for layer, old in enumerate(self.store):
+            new = old.new_empty(2, old.shape[1], old.shape[2] + more, old.shape[3])
+            new[:, :, : self.used] = old[:, :, : self.used]
+            self.store[layer] = new
+
+
+class Prompts:
+    """The row of all prompts, and where their keys and values go as they are read."""
+
+    def __init__(self, prompts: Sequence[list[int]], samples: int):
+        prefix = common_prefix(prompts)
+        self.ids = [*prompts[0][:prefix], *(token for prompt in prompts for token in prompt[prefix:])]
+        self.positions = [*range(prefix), *(k for prompt in prompts for k in range(prefix, len(prompt)))]
+        self.layout = Layout(tuple((len(prompt) - prefix, ()) for prompt in prompts), prefix)
+        self.groups = [_Group(len(prompt), list(range(samples))) for prompt in prompts]
+        ends = torch.tensor(self.layout.sizes).cumsum(0) + prefix - 1
+        self.last = ends.tolist()
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float | None,
+        dropout: float,
+        window: int | None,
+    ) -> Tensor:
+        sizes = [self.layout.prefix, *self.layout.sizes]
+        first, *own = torch.cat([key, value]).split(sizes, dim=2)
+        for group, part in zip(self.groups, own, strict=True):
+            assert layer == len(group.store), "layers attend once, in their order"
+            group.store.append(torch.cat([first, part], dim=2))
+        return self.layout.attend(layer, query, key, value, scale, dropout, window)
+
+
+class Answers:
+    """One token of every answer being written."""
+
+    def __init__(self, groups: Sequence[_Group]):
+        self.groups = [group for group in groups if group.rows]
+        self.masks: dict[tuple[int, int | None], Tensor] = {}
+        for group in self.groups:
+            if not len(group.owner):
+                group.used = group.prompt
+                group.owner = torch.zeros(group.prompt, dtype=torch.long)
+                group.position = torch.arange(group.prompt)
+            group.make_room()
+            at = slice(group.used, group.used + len(group.rows))
+            group.owner[at] = torch.tensor(group.rows) + 1
+            group.position[at] = self._next(group)
+            group.used += len(group.rows)
+
+    def _next(self, group: _Group) -> int:
+        """Where in its text the new token of every answer stands: all have written as many."""
+        return group.prompt if group.used == group.prompt else int(group.position[group.used - 1]) + 1
+
+    def positions(self) -> list[int]:
+        return [int(group.position[group.used - 1]) for group in self.groups for _ in group.rows]
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float | None,
+        dropout: float,
+        window: int | None,
+    ) -> Tensor:
+        done: list[Tensor] = []
+        sizes = [len(group.rows) for group in self.groups]
+        both = torch.cat([key, value])
+        for number, (group, q, new) in enumerate(
+            zip(self.groups, query.split(sizes, dim=2), both.split(sizes, dim=2), strict=True)
+        ):
+            store = group.store[layer]
+            store[:, :, group.used - len(group.rows) : group.used] = new
+            keys, values = store[:, None, :, : group.used]
+            done.append(sdpa(q, keys, values, self._mask(number, group, window, q), scale, dropout))
+        return torch.cat(done, dim=2)
+
+    def _mask(self, number: int, group: _Group, window: int | None, like: Tensor) -> Tensor:
+        """What to add to the scores of a group's answers: [answers, keys]."""
+        kind = (number, window)
+        if kind not in self.masks:
+            owner, position = group.owner[: group.used], group.position[: group.used]
+            visible = (owner == 0) | (owner == torch.tensor(group.rows)[:, None] + 1)
+            if window is not None:
+                visible &= position > position[-1] - window
+            self.masks[kind] = additive(visible, like)
+        return self.masks[kind]
