@@ -62,7 +62,8 @@ def table(path: Path) -> list[dict[str, str]]:
 
 
 def test_everything_that_the_workflow_declares_is_written(out: Path) -> None:
-    for name in ("summary.csv", "per_task.csv", "ablation.csv", "heterogeneity.csv", "report.md", "report.html"):
+    names = ("summary", "per_task", "ablation", "heterogeneity", "evidence", "similarity")
+    for name in (*(f"{name}.csv" for name in names), "report.md", "report.html"):
         assert (out / name).stat().st_size > 0
     names = {path.name for path in (out / "figures").iterdir()}
     assert names == {f"{figure}.{kind}" for figure in PLOTS for kind in ("svg", "png")}
@@ -229,6 +230,21 @@ def test_race_metrics_by_the_nearest_training_program(results: Results) -> None:
     whole = sum(a * n for a, n in zip(accuracy, counts, strict=True)) / 40
     both = [m.metrics["race"]["accuracy"] for m in results.models["sft"]]
     assert whole == pytest.approx(sum(both) / 2, abs=0.1)
+
+
+def test_tables_of_gaps_and_of_similarity(out: Path, results: Results) -> None:
+    gaps = {(r["metric"], r["reference"], r["method"]): r for r in table(out / "evidence.csv")}
+    found = compare.gap(results, "hargo", "grpo", "em")
+    assert found is not None
+    row = gaps["em", "grpo", "hargo"]
+    assert float(row["gap"]) == pytest.approx(found.gap, abs=1e-5)
+    assert float(row["p_holm"]) == pytest.approx(found.corrected, abs=1e-5)
+    assert ("accuracy_plp", "sft", "b1") in gaps and ("win_rate", "grpo", "sft") not in gaps
+    twins = {r["method"]: r for r in table(out / "similarity.csv")}
+    assert twins["hargo"]["similarity"] == "1: a twin" and twins["hargo"]["n"] == "40"
+    f1 = [m.metrics["race"]["f1"] for m in results.models["hargo"]]
+    assert float(twins["hargo"]["f1"]) == pytest.approx(sum(f1) / 2, abs=1e-5)
+    assert float(twins["hargo"]["ece"]) > 0 and twins["majority"]["ece"] == ""
 
 
 def test_flips_by_hand() -> None:

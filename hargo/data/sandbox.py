@@ -1,9 +1,9 @@
 """Running programs that nobody has read: in a child without network, with limits, that can write to one folder only.
 
-Linux only. The child gives up what it may do before it becomes the program: a network namespace of its own (so no
-network), Landlock rules that allow writing below its folder alone, and limits on processor time, file sizes and core
-dumps. The parent kills it, with all it has started, when it takes too long or too much memory: sanitizers reserve
-terabytes of addresses, so that only memory in use can be limited.
+Linux only. The child gives up what it may do before it starts the program: a network namespace of its own (so no
+network), a process namespace (so that all it has started dies with it), Landlock rules that allow writing below its
+folder alone, and limits on processor time, file sizes and core dumps. The parent kills it when it takes too long or too
+much memory: sanitizers reserve terabytes of addresses, so that only memory in use can be limited.
 
 Run as a script it is the child: everything that must not happen in a process with threads happens there.
 """
@@ -23,7 +23,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-_NEW_USER, _NEW_NET, _NEW_IPC = 0x10000000, 0x40000000, 0x08000000
+_NEW_USER, _NEW_NET, _NEW_IPC, _NEW_PID = 0x10000000, 0x40000000, 0x08000000, 0x20000000
 _NO_RANDOMIZE = 0x0040000
 _NO_NEW_PRIVILEGES = 38
 # Landlock, the same numbers on all architectures; every right to change files
@@ -109,8 +109,9 @@ def _watch(child: subprocess.Popen[bytes], seconds: float, memory_mb: int) -> st
 
 
 def _memory_mb(leader: int) -> float:
-    """Resident memory of all processes of the child's session, in MiB."""
-    pages = 0
+    """Resident memory of the child and its descendants, in MiB; orphans stay below the child's own first process."""
+    parents: dict[int, int] = {}
+    pages: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -119,9 +120,14 @@ def _memory_mb(leader: int) -> float:
                 fields = file.read().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[3]) == leader:  # session
-            pages += int(fields[21])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        parents[int(entry)], pages[int(entry)] = int(fields[1]), int(fields[21])
+
+    def below(process: int) -> bool:
+        while process != leader and process in parents:
+            process = parents[process]
+        return process == leader
+
+    return sum(count for process, count in pages.items() if below(process)) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 # --- in the child ---
@@ -147,7 +153,7 @@ def _confine(folder: str, cpu: int) -> None:
         return result
 
     libc.personality(_NO_RANDOMIZE)  # ThreadSanitizer needs its addresses
-    need(libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC), "no network namespace for the sandbox")
+    need(libc.unshare(_NEW_USER | _NEW_NET | _NEW_IPC | _NEW_PID), "no namespaces for the sandbox")
     need(libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "prctl")
     version = need(libc.syscall(_CREATE_RULESET, None, 0, 1), "no Landlock")
     changes = _CHANGES | (_TRUNCATE if version >= 3 else 0)
@@ -169,14 +175,43 @@ def _confine(folder: str, cpu: int) -> None:
         resource.setrlimit(limit, (most, most))
 
 
+def _start(command: list[str]) -> int:
+    """Run the program as the child of a first process of the new namespace; its wait status.
+
+    When that first process ends, the kernel ends all others of the namespace.
+    """
+    reading, writing = os.pipe()
+    first = os.fork()
+    if first == 0:
+        program = os.fork()
+        if program == 0:
+            try:
+                os.execvp(command[0], command)
+            except OSError as error:
+                print(f"sandbox: {error.strerror}: {command[0]}", flush=True)
+                os._exit(126)
+        while True:
+            ended, status = os.wait()
+            if ended == program:
+                os.write(writing, str(status).encode())
+                os._exit(0)
+    os.close(writing)
+    told = os.read(reading, 20)
+    os.waitpid(first, 0)
+    return int(told or 126 << 8)
+
+
 def _child() -> None:
     plan = json.loads(sys.argv[1])
     try:
         _confine(plan["folder"], plan["cpu"])
-        os.execvp(plan["command"][0], plan["command"])
+        status = _start(plan["command"])
     except OSError as error:
-        print(f"sandbox: {error.strerror}: {error.filename or plan['command'][0]}", flush=True)
+        print(f"sandbox: {error.strerror}", flush=True)
         os._exit(126)
+    if os.WIFSIGNALED(status):
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from pathlib import Path
 from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import write_text
-from hargo.report import content, curves, evidence, figures, forest, markdown, page, tables
+from hargo.report import content, curves, evidence, figures, forest, leakage, markdown, page, tables
 from hargo.report.results import read
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ PLOTS = figures.FIGURES | forest.FIGURES | curves.FIGURES
 
 
 def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
-    """Write summary.csv, per_task.csv, ablation.csv, heterogeneity.csv, figures/, report.md and report.html to `out`.
+    """Write the tables as CSV, figures/, report.md and report.html to `out`.
 
     rows: whether report.html holds the evaluation rows and answers; without, it can be passed on where the data may not
     results: results/<study>/; a method or seed that is missing there is a UserError naming what to run
@@ -30,6 +30,8 @@ def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
         ("per_task", tables.per_task(found)),
         ("ablation", tables.ablation(found)),
         ("heterogeneity", tables.heterogeneity(found)),
+        ("evidence", evidence.table(found)),
+        ("similarity", leakage.band_table(found)),
     ):
         write_text(out / f"{name}.csv", tables.to_csv(table))
     (out / "figures").mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from hargo.evaluation.statistics import LEVEL
 from hargo.report.blocks import Block, Table, Text
 from hargo.report.compare import REFERENCES, Gap, evidence, headline_metrics, mcnemar
 from hargo.report.results import Results, title
-from hargo.report.tables import METRICS, Row
+from hargo.report.tables import METRICS, Row, metrics_of
 
 #: reference -> the mark of what is distinguishable from it
 MARKS = dict(zip(REFERENCES, "*†", strict=True))
@@ -80,6 +80,19 @@ def verdicts(results: Results) -> list[str]:
 
 def _named(found: Gap) -> str:
     return f"{title(found.first)} ({signed(found.gap, METRICS[found.metric][1])})"
+
+
+def table(results: Results) -> list[Row]:
+    """One row per metric, reference and method: the gap, its interval over rows, p and p after Holm's correction."""
+    rows: list[Row] = []
+    for metric in metrics_of(results):
+        for reference in REFERENCES:
+            family = evidence(results).family(reference, metric) if reference in results.models else {}
+            for method, one in family.items():
+                row: Row = {"metric": metric, "reference": reference, "method": method, "gap": one.gap}
+                row |= {"low": one.interval[0], "high": one.interval[1], "p": one.found.p, "p_holm": one.corrected}
+                rows.append(row | {"variance_rows": one.found.rows, "variance_seeds": one.found.seeds})
+    return rows
 
 
 def blocks(results: Results) -> list[Block]:

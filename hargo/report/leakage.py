@@ -10,12 +10,13 @@ from hargo import tasks
 from hargo.data.perturb import KINDS
 from hargo.data.programs import LANGUAGES
 from hargo.data.similarity import fingerprint, nearest
+from hargo.evaluation.calibration import calibration
 from hargo.evaluation.choice import p_yes
 from hargo.evaluation.metrics import Prediction, confusion
 from hargo.report.blocks import Block, Table, Text, Verbatim
 from hargo.report.compare import evidence
 from hargo.report.results import Model, Results, title
-from hargo.report.tables import metrics_of, over_seeds
+from hargo.report.tables import Row, metrics_of, over_seeds
 
 #: similarity of an evaluation program to the nearest training program, lowest first: (title, low, high)
 BANDS = (("below 0.8", -1.0, 0.8), ("0.8 to 0.9", 0.8, 0.9), ("0.9 to 1", 0.9, 1.0), ("1: a twin", 1.0, 2.0))
@@ -129,6 +130,26 @@ def similar(results: Results) -> list[Block]:
             strong=("HARGO",),
         )
     ]
+
+
+def band_table(results: Results) -> list[Row]:
+    """One row per band and method or baseline: every race metric, means over seeds, and P(yes)'s where recorded."""
+    place = bands(results)
+    rows: list[Row] = []
+    for band, _, _ in BANDS:
+        for name, models in _everyone(results).items():
+            parts = [_in(model.predictions, place, band) for model in models]
+            if not all(parts):
+                continue
+            row: Row = {"similarity": band, "method": name, "n": len(parts[0])}
+            counts = [confusion(part) for part in parts]
+            row |= {key: fmean(c[key] for c in counts) for key in counts[0]}
+            sure = [found for part in parts if (found := calibration(part))]
+            for key in ("ece", "average_precision"):
+                known = [found[key] for found in sure if found[key] is not None]
+                row[key] = fmean(known) if len(known) == len(parts) else None
+            rows.append(row)
+    return rows
 
 
 def _everyone(results: Results) -> dict[str, list[Model]]:

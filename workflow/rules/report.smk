@@ -55,6 +55,8 @@ rule report:
             labels={"page": "full report"},
         ),
         text="<results>/report/report.md",
+        evidence="<results>/report/evidence.csv",
+        similarity="<results>/report/similarity.csv",
     log:
         "<logs>/report.log",
     benchmark:
