@@ -1,7 +1,7 @@
 """Linear layers for a few rows at a time, as in decoding.
 
 MKL's product of a few rows with a transposed matrix spends more time on rearranging the matrix than on reading it.
-Measured at SmolLM2's shapes on two AVX-512 cores: the weights' side first is 20 to 35 % faster for 12 to 64 rows,
+Measured at SmolLM2's shapes on one AVX-512 core: the weights' side first is 20 to 35 % faster for 12 to 64 rows,
 and a large matrix in slices of 192 rows, which stay in a core's cache, up to twice as fast for 5 to 11 rows.
 """
 
