@@ -22,7 +22,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
-from snakemake_executor_plugin_submitit.clusters import CLUSTERS, SubmissionError, paths
+from snakemake_executor_plugin_submitit.clusters import CLUSTERS, SubmissionError, paths, warning
 from snakemake_executor_plugin_submitit.journal import Journal, describe
 from snakemake_executor_plugin_submitit.orphans import Orphans
 from snakemake_executor_plugin_submitit.resources import parameters
@@ -30,6 +30,8 @@ from snakemake_executor_plugin_submitit.status import PASSING, Busy, State, main
 from snakemake_executor_plugin_submitit.task import JobFailed, Task
 
 _LAST_LINES = 15
+#: reasons to wait that pass by themselves
+_PATIENCE = {"", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Cleaning", "Prolog"}
 _SETTLED = 5.0  # seconds that the result of a job may lag behind its final state
 
 
@@ -78,14 +80,20 @@ class Executor(RemoteExecutor):
         self.settings = settings = self.workflow.executor_settings
         if settings.cluster not in CLUSTERS:
             raise WorkflowError(f"--submitit-cluster {settings.cluster}: must be one of {', '.join(CLUSTERS)}")
-        base = Path(settings.folder).absolute()
+        base = _writable(Path(settings.folder).absolute())
+        if settings.array_cap < 1:
+            raise WorkflowError("--submitit-array-cap: must be 1 or more")
+        # of the whole workflow: a mistake in its last rule is an error before anything is submitted
+        for job in self.dag.needrun_jobs():
+            if not job.is_local:
+                self._wanted(job)
         # ids of Slurm jobs are not for ever: each run has a folder of its own
         self.run = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
         self.cluster = CLUSTERS[settings.cluster](base / self.run, settings.signal_delay, settings.requeues)
         if settings.script:
             self._print_scripts(settings.script)
         self.journal = Journal(base)
-        self.orphans = Orphans(self.journal) if settings.cluster == "slurm" else None
+        self.orphans = Orphans(self.journal, self.logger) if settings.cluster == "slurm" else None
         if settings.poll:
             self.next_seconds_between_status_checks = settings.poll
         self.submitted = 0
@@ -98,12 +106,14 @@ class Executor(RemoteExecutor):
         #: job id -> its last state that was not one of a living job
         self.dead: dict[str, State] = {}
         self.told_busy = False
+        #: (id of an array, reason) that was told
+        self.told_waiting: set[tuple[str, str]] = set()
 
     def additional_general_args(self) -> str:
         return "--quiet host"  # who and where is in the record of the job
 
-    def _task(self, job: JobExecutorInterface) -> Task:
-        return Task(self.format_job_exec(job), max(5.0, self.settings.signal_delay - 5.0))
+    def _task(self, job: JobExecutorInterface, wanted: dict[str, Any]) -> Task:
+        return Task(self.format_job_exec(job), max(5.0, warning(self.settings.signal_delay, wanted) - 5.0))
 
     def _wanted(self, job: JobExecutorInterface) -> dict[str, Any]:
         return parameters(dict(job.resources.items()), job.threads, job.name)
@@ -112,7 +122,7 @@ class Executor(RemoteExecutor):
         all_jobs = [job for job in self.dag.needrun_jobs() if not job.is_local]
         jobs = [job for job in all_jobs if job.rule.name == rule]
         for wanted, equal in self._equal(jobs):
-            print(self.cluster.script(wanted, [self._task(job) for job in equal], f"{rule}-{self.run}-1"))
+            print(self.cluster.script(wanted, [self._task(job, wanted) for job in equal], f"{rule}-{self.run}-1"))
         known = ", ".join(sorted({job.rule.name for job in all_jobs}))
         raise SystemExit(0 if jobs else f"no job of a rule {rule!r} would be submitted; of these would: {known}")
 
@@ -129,9 +139,6 @@ class Executor(RemoteExecutor):
         # Snakemake lets jobs run on after SIGTERM; a batch system that ends Snakemake does not wait for them
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, signal.default_int_handler)
-        # all parameters first: a mistake in one job is an error before any is submitted
-        for job in jobs:
-            self._wanted(job)
         for wanted, equal in self._equal([job for job in jobs if not self._adopted(job)]):
             self._submit(wanted, equal)
 
@@ -153,7 +160,7 @@ class Executor(RemoteExecutor):
         """One sbatch call for jobs with equal parameters."""
         for job in jobs:
             self.run_job_pre(job)
-        tasks = [self._task(job) for job in jobs]
+        tasks = [self._task(job, wanted) for job in jobs]
         self.submitted += 1
         name = f"{jobs[0].rule.name if not jobs[0].is_group() else 'group'}-{self.run}-{self.submitted}"
         folder = self.cluster.folder
@@ -208,6 +215,7 @@ class Executor(RemoteExecutor):
             self.cluster.ask_the_queue()
         else:
             self.cluster.ask_another()
+        self._tell_what_waits(states)
         for job in open_jobs:
             state = states.get(job.external_jobid)
             # read only now: a job may have run again, and well, since the first look
@@ -221,6 +229,14 @@ class Executor(RemoteExecutor):
                 self.report_job_error(job, msg=_why(job, outcome, state))
             else:
                 yield job
+
+    def _tell_what_waits(self, states: dict[str, State]) -> None:
+        """Once per reason, jobs that wait for something that time alone may not bring."""
+        for number, state in states.items():
+            about = (number.partition("_")[0], state.reason)
+            if state.name == "PENDING" and state.reason not in _PATIENCE and about not in self.told_waiting:
+                self.told_waiting.add(about)
+                self.logger.info(f"Job {about[0]} waits: Slurm says {state.reason}.")
 
     def _outcome(self, job: SubmittedJobInfo) -> tuple[str, object] | None:
         return self.cluster.result(job.external_jobid, job.aux["result"])
@@ -264,6 +280,17 @@ class Executor(RemoteExecutor):
         for number in [*self.running, *filter(None, [self.submitting])]:
             self.journal.end(number, "CANCELLED")
         self.logger.info(f"Cancelled {len(self.running)} jobs.")
+
+
+def _writable(folder: Path) -> Path:
+    if "%" in str(folder):
+        raise WorkflowError(f"{folder}: Slurm expands % in names; give another folder with --submitit-folder")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "jobs.jsonl").open("a").close()
+    except OSError as error:
+        raise WorkflowError(f"--submitit-folder {folder}: {error.strerror or error}") from None
+    return folder
 
 
 def asked(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,8 @@ class Slurm:
                 with executor.batch():
                     found = [executor.submit(task) for task in tasks]
                 return [job.job_id for job in found]
+            except OSError as error:
+                raise SubmissionError(f"{self.folder}: {error.strerror or error}") from None
             except Exception as error:  # submitit raises several kinds
                 told = " ".join(str(error).split())
                 # without its pickle, which submitit writes after sbatch, such a job waits a minute and fails
@@ -160,6 +162,11 @@ class Debug(Local):
 
 
 CLUSTERS: dict[str, type[Slurm | Local]] = {"slurm": Slurm, "local": Local, "debug": Debug}
+
+
+def warning(seconds: int, wanted: dict[str, Any]) -> int:
+    """Seconds before its limit at which a job is told: no more than half of the limit, or it would do nothing else."""
+    return min(seconds, 30 * wanted["time"]) if "time" in wanted else seconds
 
 
 def paths(folder: Path, job: str) -> Any:

@@ -11,14 +11,15 @@ from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_executor_plugin_submitit import status
 from snakemake_executor_plugin_submitit.clusters import BACKOFF, paths
 from snakemake_executor_plugin_submitit.journal import Entry, Journal, describe
+from snakemake_executor_plugin_submitit.status import main_ids
 from snakemake_executor_plugin_submitit.task import result
 
 
 class Orphans:
     """The jobs without an end in a journal whose Snakemake is gone."""
 
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
+    def __init__(self, journal: Journal, logger: Any) -> None:
+        self.journal, self.logger = journal, logger
         self.began = time.time()
         found = [entry for entry in journal.read() if entry.end is None and not entry.owned]
         #: by key; of several the last, which is the one that Slurm may still run
@@ -47,9 +48,12 @@ class Orphans:
         same = entry.signature == wanted["signature"] and not _changed(job, entry.submitted)
         if same and (alive or self._done_since(entry, left.result_pickle)):
             return entry.id, Path(entry.folder)
-        if entry.id in self.queued:
+        if self.queued.get(entry.id) == entry.name:
             status.cancel([entry.id])
-        self.journal.end(entry.id, "CANCELLED" if entry.id in self.queued else "LOST")
+            self.journal.end(entry.id, "CANCELLED")
+            self.logger.info(f"Cancelled Slurm job {entry.id} of an earlier Snakemake, which does something else.")
+        else:
+            self.journal.end(entry.id, "LOST")
         return None
 
     def _look(self, entry: Entry) -> None:
@@ -57,6 +61,13 @@ class Orphans:
         if not self.asked:
             self.queued = _ask(sorted({other.name for other in [entry, *self.entries.values()]}))
             self.asked = True
+            names = {other.name for other in [entry, *self.entries.values()]}
+            left = [number for number, name in self.queued.items() if name in names]
+            if left:
+                self.logger.info(
+                    f"An earlier Snakemake left {len(left)} jobs in the queue ({', '.join(main_ids(left))}). "
+                    "Those that are wanted now are taken over; the others run on, scancel ends them."
+                )
         if entry.id is None:
             mains = {number.partition("_")[0] for number, name in self.queued.items() if name == entry.name}
             for main in mains:

@@ -21,8 +21,19 @@ PLAIN = {
     "tasks_per_node": "ntasks-per-node",
 }
 OTHERS = {"runtime", "mem_mb", "mem_mb_per_cpu", "gpu", "gpu_model", "cpus_per_task", "slurm_extra"}
-#: what the plugin sets itself, so that slurm_extra must not
-OWN = {"job-name", "output", "error", "signal", "array", "open-mode", "requeue"}
+#: what the plugin sets itself or cannot do with, so that slurm_extra must not
+OWN = {
+    "job-name", "output", "error", "signal", "array", "open-mode", "requeue", "no-requeue", "wait", "wrap", "parsable"
+}  # fmt: skip
+#: sbatch option -> the resource to use instead
+INSTEAD = {
+    **{option: resource for resource, option in PLAIN.items()},
+    "time": "runtime",
+    "mem": "mem_mb",
+    "mem-per-cpu": "mem_mb_per_cpu",
+    "cpus-per-task": "cpus_per_task",
+    "gpus": "gpu",
+}
 EXCLUSIVE = [("mem_mb", "mem_mb_per_cpu"), ("gres", "gpu"), ("tasks", "tasks_per_node")]
 
 
@@ -33,9 +44,11 @@ def parameters(resources: Mapping[str, Any], threads: int, rule: str) -> dict[st
     for a `slurm_` resource that does not exist, two resources that contradict each other, or a wrong type.
     """
     known = {name: value for name, value in resources.items() if name in PLAIN or name in OTHERS}
-    known = {name: value for name, value in known.items() if value not in (None, "", 0)}
+    known = {name: value for name, value in known.items() if value not in (None, "", 0) and not _later(value)}
     _check(resources, known, rule)
-    extra = {option: known[name] for name, option in PLAIN.items() if name in known}
+    # whatever the site's JobRequeue says
+    extra: dict[str, Any] = {"requeue": True}
+    extra |= {option: known[name] for name, option in PLAIN.items() if name in known}
     if "mem_mb" in known:
         extra["mem"] = f"{int(known['mem_mb'])}M"
     if "mem_mb_per_cpu" in known:
@@ -66,7 +79,10 @@ def _check(resources: Mapping[str, Any], known: Mapping[str, Any], rule: str) ->
             raise WorkflowError(f"rule {rule}: unknown resource {name!r}; {hint}")
     for one, other in EXCLUSIVE:
         if one in known and other in known:
-            raise WorkflowError(f"rule {rule}: resources {one!r} and {other!r} contradict each other; give one of them")
+            raise WorkflowError(
+                f"rule {rule}: resources {one!r} and {other!r} contradict each other; give one of them"
+                " (and 0 for the other if a profile sets it for all)"
+            )
     # gpu=0 beside a type that a profile gives to all rules is no contradiction
     if "gpu_model" in known and "gpu" not in resources:
         raise WorkflowError(f"rule {rule}: resource 'gpu_model' needs 'gpu', the number of GPUs")
@@ -78,11 +94,22 @@ def _check(resources: Mapping[str, Any], known: Mapping[str, Any], rule: str) ->
 def _flags(text: str, rule: str) -> dict[str, Any]:
     """`--exclusive --mail-type=END` as options and their values."""
     found: dict[str, Any] = {}
-    for word in shlex.split(text):
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise WorkflowError(f"rule {rule}: slurm_extra={text!r}: {error}") from None
+    for word in words:
         name, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not name:
             raise WorkflowError(f"rule {rule}: slurm_extra: write options as --name=value, not {word!r}")
         if name in OWN:
-            raise WorkflowError(f"rule {rule}: slurm_extra: --{name} is set by the executor")
+            raise WorkflowError(f"rule {rule}: slurm_extra: --{name} is left to the executor")
+        if name in INSTEAD:
+            raise WorkflowError(f"rule {rule}: slurm_extra: --{name}: use the resource {INSTEAD[name]!r}")
         found[name] = value if equals else True
     return found
+
+
+def _later(value: Any) -> bool:
+    """Whether Snakemake knows a value only once the inputs are there."""
+    return str(value) == "<TBD>"

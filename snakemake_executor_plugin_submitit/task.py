@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+#: most memory in use at a time, in MiB
+_MEMORY = [0.0]
 #: process -> its status, of those that ended after a signal
 _STATUS: dict[int, int] = {}
 
@@ -44,7 +46,7 @@ class Task:
         # Slurm signals every process of the job: the shells around the work must not die of it
         self.process = subprocess.Popen(["bash", "-c", self.command], start_new_session=True, preexec_fn=_ignore)
         try:
-            status = self.process.wait()
+            status = self._wait(self.process)
             if self.terminated and status != 0:
                 _group_ends(self.process.pid, self.grace)
         except BaseException:
@@ -63,6 +65,14 @@ class Task:
         if status != 0:
             raise JobFailed(f"exit status {status}")
         return status
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+        """The command's status; meanwhile looks every second at the memory of all that it runs."""
+        while True:
+            try:
+                return process.wait(1)
+            except subprocess.TimeoutExpired:
+                _MEMORY[0] = max(_MEMORY[0], _resident(process.pid))
 
     def checkpoint(self) -> Any:
         """Called by submitit on its signal: pass it on, wait for the checkpoint, go back into the queue."""
@@ -128,13 +138,25 @@ def _still_ours() -> bool:
 
 
 def _used() -> dict[str, float]:
-    """Of all processes that this one has waited for: CPU seconds, and the memory of the largest in MiB."""
+    """CPU seconds of all processes that this one has waited for; the most memory that was in use at a time, in MiB."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "time": time.time(),
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 2),
-        "max_rss_mb": round(used.ru_maxrss / 1024, 1),
+        # the largest process where the job was too short for a look
+        "max_rss_mb": round(max(_MEMORY[0], used.ru_maxrss / 1024), 1),
     }
+
+
+def _resident(session: int) -> float:
+    """Memory of this process and of all in a session, in MiB, counted as Slurm does: shared pages once a process."""
+    pages = 0
+    for path in [Path("/proc/self/stat"), *Path("/proc").glob("[0-9]*/stat")]:
+        with suppress(OSError, ValueError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if path.parent.name == "self" or int(fields[3]) == session:
+                pages += int(fields[21])
+    return pages * resource.getpagesize() / 2**20
 
 
 def _record(**event: Any) -> None:

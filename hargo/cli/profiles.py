@@ -47,10 +47,15 @@ def propose(partition: str | None, account: str | None, gpu: str | None) -> Site
         site.account = accounts[0]
     if account is None and len(accounts) > 1:
         raise UserError(f"--account: you have several, name one: {', '.join(accounts)}")
-    site.notes.append(f"account {site.account}" if site.account else "no account: this cluster names none for you")
+    unchecked = "" if accounts else " (not checked: this cluster keeps no accounts)"
+    none = "no account: this cluster names none for you"
+    site.notes.append(f"account {site.account}{unchecked}" if site.account else none)
     gpus = re.findall(r"gpu(?::([A-Za-z]\w*))?:\d+", generic.get(site.partition, ""))
+    types = sorted({kind for kind in gpus if kind})
+    if gpu not in (None, "none") and listed and gpu not in types:
+        has = ", ".join(types) if types else "GPUs without types: leave --gpu out" if gpus else "no GPUs"
+        raise UserError(f"--gpu {gpu}: partition {site.partition} has {has}")
     if gpu is None and listed:
-        types = sorted({kind for kind in gpus if kind})
         site.gpu = "none" if not gpus else types[0] if len(types) == 1 else ""
         if len(types) > 1:
             site.notes.append(f"GPU types: {', '.join(types)}; any will do, choose one with --gpu")
@@ -59,11 +64,16 @@ def propose(partition: str | None, account: str | None, gpu: str | None) -> Site
     return site
 
 
-def install(site: Site, force: bool) -> Path:
-    """Write ~/.config/snakemake/slurm/config.yaml (XDG_CONFIG_HOME counts); never over an own one without force."""
+def own() -> Path:
+    """Where a user's profile `slurm` is or will be."""
     from snakemake.common import get_appdirs
 
-    path = Path(get_appdirs().user_config_dir) / "slurm" / "config.yaml"
+    return Path(get_appdirs().user_config_dir) / "slurm" / "config.yaml"
+
+
+def install(site: Site, force: bool) -> Path:
+    """Write ~/.config/snakemake/slurm/config.yaml (XDG_CONFIG_HOME counts); never over an own one without force."""
+    path = own()
     text = render(site)
     if path.is_file() and path.read_text(encoding="utf-8") != text and not force:
         raise UserError(f"{path}: there is a profile already; --force replaces it")

@@ -58,11 +58,19 @@ def report(
 def script(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="A rule of the workflow, e.g. train.")],
     config: Config = Path("config/demo.yaml"),
-    profile: Annotated[str, typer.Option("--profile", help="Snakemake profile.", metavar="DIR")] = "profiles/slurm",
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", help="Snakemake profile; default: yours, else profiles/slurm.", metavar="DIR"),
+    ] = None,
 ) -> None:
     """Print the sbatch script of RULE's jobs, done or not, as it would be, and their commands; submit nothing."""
+    from hargo.cli import profiles
+
+    read_study(config)
+    if profile is None:
+        profile = str((profiles.own() if profiles.own().is_file() else profiles.TEMPLATE).parent)
     command = [sys.executable, "-m", "snakemake", "--profile", profile, "--configfile", str(config)]
-    asked = [*command, "--executor", "submitit", "--submitit-script", rule, "--forceall", "--nolock", "--quiet", "all"]
+    asked = [*command, "--executor", "submitit", "--submitit-script", rule, "--forceall", "--nolock", "--quiet", "host"]
     raise typer.Exit(subprocess.run(asked).returncode)
 
 

@@ -238,7 +238,8 @@ class Cluster:
             raise ClusterError(f"{self.folder} belongs to another user")
         if (self.folder / "cluster.json").exists():
             if running := Cluster.load(self.folder).alive():
-                raise ClusterError(f"a cluster runs in {self.folder} already: {', '.join(running)}")
+                damaged = "" if "slurmctld" in running else "; it is damaged, stop it first"
+                raise ClusterError(f"a cluster runs in {self.folder} already: {', '.join(running)}{damaged}")
         elif any(self.folder.iterdir()):
             raise ClusterError(f"{self.folder} is not empty and holds no cluster")
         if len(os.fsencode(self.folder)) > MAX_PATH or len(str(self.folder).split()) > 1:

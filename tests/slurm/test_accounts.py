@@ -35,8 +35,10 @@ rule elsewhere:
 """
 
 
-def hargo(cluster: Cluster, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **cluster.environment, "XDG_CONFIG_HOME": str(folder / "home")}
+def hargo(
+    cluster: Cluster, folder: Path, *arguments: str, home: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **cluster.environment, "XDG_CONFIG_HOME": str(home or folder / "home")}
     command = [sys.executable, "-m", "hargo", *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -71,6 +73,8 @@ def test_without_jobs_the_report_says_where_to_look(cluster: Cluster, tmp_path: 
 
 
 def test_the_script_of_a_rule_is_shown_as_it_would_be_submitted(cluster: Cluster):
+    done = hargo(cluster, ROOT, "slurm", "script", "sft", "--config", "nowhere.yaml")
+    assert done.returncode == 2 and "nowhere.yaml" in done.stderr
     done = hargo(cluster, ROOT, "slurm", "script", "sft")
     assert done.returncode == 0, done.stderr
     for line in ("--array=0-1%2", "--signal=USR2@60", "--mem=3000M", "--time=30"):
@@ -83,19 +87,23 @@ def test_a_profile_is_written_for_this_cluster(cluster: Cluster, tmp_path: Path)
     done = hargo(cluster, tmp_path, "profile", "install", "slurm")
     assert done.returncode == 0 and "partition cpu (of cpu, gpu, preempt, urgent)" in done.stdout, done.stderr
     assert yaml.safe_load(path.read_text())["default-resources"]["slurm_partition"] == "cpu"
-    given = ("--partition", "gpu", "--account", "physics", "--gpu", "h100")
+    done = hargo(cluster, tmp_path, "profile", "install", "slurm", "--gpu", "h100")
+    assert done.returncode == 2 and "has GPUs without types" in done.stderr
+    given = ("--partition", "gpu", "--account", "physics")
     done = hargo(cluster, tmp_path, "profile", "install", "slurm", *given)
     assert done.returncode == 2 and "--force replaces it" in done.stderr
     assert hargo(cluster, tmp_path, "profile", "install", "slurm", *given, "--force").returncode == 0
     found = yaml.safe_load(path.read_text())
     template = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
-    site = {"slurm_partition": "gpu", "slurm_account": "physics", "gpu_model": "h100"}
+    site = {"slurm_partition": "gpu", "slurm_account": "physics"}
     assert found == template | {"default-resources": template["default-resources"] | site}
     assert path.read_text().count("\n# ") == (ROOT / "profiles/slurm/config.yaml").read_text().count("\n# ")
     done = hargo(cluster, tmp_path, "profile", "install", "slurm", "--partition", "nope")
     assert done.returncode == 2 and "this cluster has cpu, gpu, preempt, urgent" in done.stderr
     assert hargo(cluster, tmp_path, "profile", "install", "slurm", "--gpu", "none", "--force").returncode == 0
     assert yaml.safe_load(path.read_text())["default-resources"]["gpu"] == 0
+    script = hargo(cluster, ROOT, "slurm", "script", "sft", home=tmp_path / "home")
+    assert "#SBATCH --partition=cpu\n" in script.stdout, script.stderr
     # Snakemake finds it by name
     run = subprocess.run(
         [sys.executable, "-m", "snakemake", "--profile", "slurm", "--snakefile", str(ROOT / "Snakefile"), "-n", "-q"],

@@ -88,6 +88,40 @@ def test_without_slurm_the_same_jobs_run_on_this_machine(cluster: Cluster, tmp_p
     assert run.wait() == 1 and "must be one of slurm, local, debug" in run.told
 
 
+LATE = """
+rule all:
+    input: "b"
+rule a:
+    output: "a"
+    resources: runtime=1, mem_mb=300
+    shell: "touch {output}"
+rule b:
+    input: "a"
+    output: "b"
+    resources: runtime=1, mem_mb=300, slurm_bogus="x"
+    shell: "touch {output}"
+"""
+
+
+def test_a_mistake_in_a_late_rule_is_found_before_the_first_submission(cluster: Cluster, tmp_path: Path):
+    run = Run(cluster, tmp_path, LATE)
+    assert run.wait() == 1 and run.calls("sbatch") == 0
+    assert "rule b: unknown resource 'slurm_bogus'" in run.told, run.told
+    (tmp_path / "100%j").mkdir()
+    run = Run(cluster, tmp_path, None, "--submitit-folder", "100%j")
+    assert run.wait() == 1 and "Slurm expands % in names" in run.told, run.told
+    (tmp_path / "file").touch()
+    run = Run(cluster, tmp_path, None, "--submitit-folder", "file")
+    assert run.wait() == 1 and "--submitit-folder" in run.told and "File exists" in run.told, run.told
+
+
+def test_a_job_that_waits_for_what_cannot_come_is_told_of(cluster: Cluster, tmp_path: Path):
+    run = Run(cluster, tmp_path, WORKFLOW.format(count=1, command="touch {output}").replace("runtime=1", "nodes=9"))
+    eventually(lambda: "waits: Slurm says Partition" in run.told)
+    run.process.send_signal(signal.SIGINT)
+    assert run.wait(60) != 0
+
+
 def test_scripts_are_shown_without_submitting(cluster: Cluster, tmp_path: Path):
     run = Run(cluster, tmp_path, VARIED, "--submitit-script", "gpus")
     assert run.wait() == 0 and run.calls("sbatch") == 0
@@ -106,7 +140,10 @@ def test_scripts_are_shown_without_submitting(cluster: Cluster, tmp_path: Path):
         ({"gpu": 1, "gres": "gpu:1"}, "contradict each other"),
         ({"gpu_model": "a100"}, "needs 'gpu'"),
         ({"runtime": "1h"}, "must be a whole number"),
-        ({"slurm_extra": "--array=1-3"}, "set by the executor"),
+        ({"slurm_extra": "--array=1-3"}, "left to the executor"),
+        ({"slurm_extra": "--wait"}, "left to the executor"),
+        ({"slurm_extra": "--mem=1G"}, "use the resource 'mem_mb'"),
+        ({"slurm_extra": '--comment="un'}, "No closing quotation"),
         ({"slurm_extra": "exclusive"}, "write options as --name=value"),
     ],
 )
@@ -128,7 +165,7 @@ def test_resources_become_options_under_their_usual_names():
     )  # fmt: skip
     assert found["time"] == 30 and found["cpus_per_task"] == 4
     assert found["additional_parameters"] == {
-        "partition": "gpu", "mem": "500M", "gres": "gpu:h100:2", "exclusive": True, "mail-type": "END"
+        "partition": "gpu", "mem": "500M", "gres": "gpu:h100:2", "exclusive": True, "mail-type": "END", "requeue": True
     }  # fmt: skip
     # a type that a profile gives to all rules is no business of those without a GPU
     assert "gres" not in parameters({"gpu": 0, "gpu_model": "h100"}, 1, "one")["additional_parameters"]
