@@ -30,7 +30,7 @@ rule all:
     input: expand("out/{{i}}", i=range({count}))
 rule one:
     output: "out/{{i}}"
-    resources: runtime=5, mem_mb=300, slurm_partition="cpu", slurm_account="bench"
+    resources: runtime=5, mem_mb=900, slurm_partition="cpu", slurm_account="bench"
     shell: "echo {{wildcards.i}} > {{output}}"
 """
 EXECUTORS = {"submitit": (), "slurm": ("--slurm-init-seconds-before-status-checks", "2")}
