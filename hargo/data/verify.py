@@ -29,6 +29,8 @@ from hargo.tasks.race import label
 _MAIN = re.compile(r"\bmain\s*\(")
 _CPLUSPLUS = re.compile(r"#\s*include\s*<(?:iostream|vector|string|algorithm|c\w+)>|\bstd::|\busing namespace\b")
 _RACE = "ThreadSanitizer: data race"
+#: memory that libomp allocated for itself: tasks and their private copies, which it hands from one thread to another
+_RUNTIME = re.compile(r"Location is heap block [^\n]*\n\s+#0 [^\n]*\n\s+#1 [^\n]*\(libomp\.so")
 ADVICE = (
     "install clang, libomp and the sanitizer runtime of one version (Debian: clang-19 libomp-19-dev libclang-rt-19-dev)"
 )
@@ -53,12 +55,22 @@ class Toolchain:
 
     def environment(self, threads: int) -> dict[str, str]:
         return {
-            "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:halt_on_error=1:symbolize=0",
+            "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:halt_on_error=0:symbolize=0",
             "OMP_TOOL_LIBRARIES": f"{self.lib}/libarcher.so",
             "OMP_NUM_THREADS": str(threads),
             "OMP_DYNAMIC": "false",
             "LD_LIBRARY_PATH": self.lib,
         }
+
+
+def races(output: str) -> int:
+    """How many reports of a race are about the program's own memory.
+
+    Archer does not see that libomp uses the memory of a finished task again, so a private copy in a new task looks like
+    a race with the old one.
+    """
+    reports = [part for part in output.split("=" * 18) if _RACE in part]
+    return sum(_RUNTIME.search(report) is None for report in reports)
 
 
 @dataclass(frozen=True)
@@ -151,11 +163,11 @@ def _try(
         errors = [line for line in built.output.splitlines() if "error:" in line] or built.output.splitlines()
         return "not compiled", errors[0].partition("error:")[2].strip() or errors[0] if errors else "no message"
     done = sandbox.run([str(program)], folder, seconds, memory_mb, tools.environment(threads))
-    if _RACE in done.output:
+    if races(done.output):
         return "race", ""
     if done.stopped:
         return "failed", f"killed: too much {done.stopped}"
-    if "ThreadSanitizer" in done.output and done.code != 0:
+    if "ThreadSanitizer" in done.output and _RACE not in done.output and done.code != 0:
         return "failed", next(line for line in done.output.splitlines() if "ThreadSanitizer" in line)[:200]
     return ("failed", f"killed by signal {-done.code}") if done.code < 0 else ("clean", "")
 
