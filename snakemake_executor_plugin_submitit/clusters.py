@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,7 +32,9 @@ class Slurm:
     def _executor(self, wanted: dict[str, Any], name: str, count: int) -> Any:
         from submitit import SlurmExecutor
 
-        executor = SlurmExecutor(self.folder, max_num_timeout=self.requeues)
+        # a warning that comes before submitit has its handler must not kill the job
+        patient = shlex.join(["bash", "-c", 'trap "" USR2; exec "$0" "$@"', sys.executable])
+        executor = SlurmExecutor(self.folder, max_num_timeout=self.requeues, python=patient)
         executor.update_parameters(job_name=name, signal_delay_s=self.signal_delay, array_parallelism=count, **wanted)
         return executor
 
