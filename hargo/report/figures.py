@@ -105,12 +105,17 @@ def headline(results: Results) -> Figure:
     for axis, metric in zip(axes[0], metrics, strict=True):
         _headline_panel(axis, results, metric, methods)
         axis.set_ylim(len(methods) - 0.4 + extra, -0.6)
-    axes[0][0].set_yticks(range(len(methods)), [title(method) for method in methods])
-    for label, method in zip(axes[0][0].get_yticklabels(), methods, strict=True):
-        label.set_color(INK)
-        label.set_fontweight("bold" if method == "hargo" else "normal")
+    name_rows(axes[0][0], methods)
     figure.tight_layout(w_pad=1.4)
     return figure
+
+
+def name_rows(axis: Axes, methods: Sequence[str]) -> None:
+    """The methods' names at the rows of a panel, HARGO's in bold."""
+    axis.set_yticks(range(len(methods)), [title(method) for method in methods])
+    for label, method in zip(axis.get_yticklabels(), methods, strict=True):
+        label.set_color(INK)
+        label.set_fontweight("bold" if method == "hargo" else "normal")
 
 
 def _headline_panel(axis: Axes, results: Results, metric: str, methods: list[str]) -> None:

@@ -6,8 +6,8 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from hargo.report.compare import evidence, headline_metrics
-from hargo.report.figures import INK, MUTED, PAPER, Plots, colour
-from hargo.report.results import Results, title
+from hargo.report.figures import MUTED, PAPER, Plots, colour, name_rows
+from hargo.report.results import Results
 from hargo.report.tables import METRICS
 
 
@@ -35,10 +35,7 @@ def ablation(results: Results) -> Figure | None:
         axis.grid(axis="y", visible=False)
         axis.spines["left"].set_visible(False)
         axis.locator_params(axis="x", nbins=4)
-    axes[0][0].set_yticks(range(len(methods)), [title(method) for method in methods])
-    for label, method in zip(axes[0][0].get_yticklabels(), methods, strict=True):
-        label.set_color(INK)
-        label.set_fontweight("bold" if method == "hargo" else "normal")
+    name_rows(axes[0][0], methods)
     figure.tight_layout(w_pad=1.4)
     return figure
 
