@@ -57,7 +57,7 @@ def test_two_hundred_jobs_are_two_submissions_and_one_call_a_poll(cluster: Clust
     assert {path.name for path in (tmp_path / "out").iterdir()} == {str(i) for i in range(200) if i != 77}
     assert run.calls("sbatch") <= 2
     assert run.calls("squeue", "sacct", "scontrol") <= polls
-    assert run.told.count("Error in rule one") == 1 and "output: out/77" in run.told
+    assert run.told.count("\nError in rule one") == 1 and "output: out/77" in run.told
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
