@@ -37,7 +37,7 @@ def main() -> None:
     folder, _ = common.prepare(options)
     study = common.study(options)
     device = deterministic(study)
-    tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute.precision)
+    tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute)
     pad = tokenizer.pad_token_id
     batches = [[e.prompt for e in common.rows(options, tokenizer, PROMPTS * (n + 1))[-PROMPTS:]]
                for n in range(options.rounds + 1)]  # fmt: skip

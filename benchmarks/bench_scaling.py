@@ -82,7 +82,7 @@ def main() -> None:
     folder, _ = common.prepare(options)
     study = common.study(options)
     device = deterministic(study)
-    tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute.precision)
+    tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute)
     figures: dict[str, Any] = {}
 
     def add(name: str, subject: Any, groups: list[Group]) -> None:

@@ -28,8 +28,8 @@ def ours(options: argparse.Namespace, group: int, method: str = "grpo") -> tuple
     study = common.study(options)
     device = deterministic(study)
     folder, _ = common.prepare(options)
-    tokenizer, policy = load_tokenizer(folder), load_model(folder, device, study.compute.precision)
-    reference = load_model(folder, device, study.compute.precision).requires_grad_(False)
+    tokenizer, policy = load_tokenizer(folder), load_model(folder, device, study.compute)
+    reference = load_model(folder, device, study.compute).requires_grad_(False)
     found = study.method(method)
     assert isinstance(found, PolicyOptions)
     changes = {"group_size": group, "prompts_per_step": PROMPTS, "tokens_per_pass": options.tokens}

@@ -33,6 +33,7 @@ _LAST_LINES = 15
 #: reasons to wait that pass by themselves
 _PATIENCE = {"", "Priority", "Resources", "BeginTime", "JobArrayTaskLimit", "Dependency", "Cleaning", "Prolog"}
 _SETTLED = 5.0  # seconds that the result of a job may lag behind its final state
+_LONGEST_PAUSE = 20.0  # seconds between looks at the queue while results alone tell how jobs fare
 
 
 @dataclass
@@ -106,6 +107,8 @@ class Executor(RemoteExecutor):
         #: job id -> its last state that was not one of a living job
         self.dead: dict[str, State] = {}
         self.told_busy = False
+        #: when the queue is asked next, and how long after that: a second, then twice as long while nothing is wrong
+        self.next_look, self.pause = 0.0, 1.0
         #: (id of an array, reason) that was told
         self.told_waiting: set[tuple[str, str]] = set()
 
@@ -183,6 +186,7 @@ class Executor(RemoteExecutor):
         self.logger.info(f"Submitted as {text} {ids[0].partition('_')[0]} ({name}), logs in {folder}.")
 
     def _submitted(self, job: JobExecutorInterface, number: str, folder: Path) -> None:
+        self._look_soon()
         self.running.add(number)
         left = paths(folder, number)
         aux = {"result": left.result_pickle, "log": left.stderr}
@@ -190,6 +194,8 @@ class Executor(RemoteExecutor):
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncGenerator[SubmittedJobInfo, None]:
         open_jobs = []
+        if self.missing:
+            self._look_soon()
         for job in active_jobs:
             outcome = self._outcome(job)
             if outcome is not None and outcome[0] == "success":
@@ -197,8 +203,16 @@ class Executor(RemoteExecutor):
                 self.report_job_success(job)
             else:
                 open_jobs.append(job)
+                if outcome is not None:  # an error; whether the job runs again the queue knows
+                    self._look_soon()
         if not open_jobs:
             return
+        if time.monotonic() < self.next_look:
+            for job in open_jobs:
+                yield job
+            return
+        self.next_look = time.monotonic() + self.pause
+        self.pause = min(2 * self.pause, _LONGEST_PAUSE)
         try:
             async with self.status_rate_limiter:
                 states = self.cluster.states([job.external_jobid for job in open_jobs])
@@ -206,6 +220,7 @@ class Executor(RemoteExecutor):
             if not self.told_busy:
                 self.logger.info(f"Slurm does not answer, asking again until it does: {error}")
             self.told_busy = True
+            self._look_soon()
             for job in open_jobs:
                 yield job
             return
@@ -229,6 +244,10 @@ class Executor(RemoteExecutor):
                 self.report_job_error(job, msg=_why(job, outcome, state))
             else:
                 yield job
+
+    def _look_soon(self) -> None:
+        """Ask the queue at the next poll and often again."""
+        self.next_look, self.pause = 0.0, 1.0
 
     def _tell_what_waits(self, states: dict[str, State]) -> None:
         """Once per reason, jobs that wait for something that time alone may not bring."""

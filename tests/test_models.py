@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hargo.config.options import ModelOptions, ScratchOptions
+from hargo.config.options import ComputeOptions, ModelOptions, ScratchOptions
 from hargo.errors import UserError
 from hargo.models import prepare as prepare_module
 from hargo.models import scratch
@@ -221,7 +221,7 @@ def test_a_damaged_model_folder_is_one_line(tmp_path: Path, name: str, text: str
 def test_half_precision_is_that_of_products_and_not_of_weights(tmp_path):
     tiny.model().save_pretrained(tmp_path)
     device = torch.device("cpu")
-    full, half = load_model(tmp_path, device), load_model(tmp_path, device, "bfloat16")
+    full, half = load_model(tmp_path, device), load_model(tmp_path, device, ComputeOptions(precision="bfloat16"))
     ids = torch.tensor([[5, 6, 7]])
     logits = half(input_ids=ids).logits
     assert logits.dtype == torch.bfloat16 and half.dtype == torch.float32

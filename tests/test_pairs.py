@@ -13,12 +13,13 @@ from safetensors.torch import load_file
 from hargo.data.records import load_rows
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl, write_jsonl
+from hargo.methods.dpo import Method as DPO
 from hargo.methods.kto import Method as KTO
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
-from hargo.training import stages
+from hargo.training import experience, stages
 from hargo.training.experience import Preferences, Rollouts
-from hargo.training.pack import Group
+from hargo.training.pack import Group, score
 from hargo.training.pairs import preferences
 
 METHODS = {"dpo": {}, "simpo": {}, "kto": {}, "ppo": {}, "hpc_gpt": {"max_steps": 4, "learning_rate": 1e-2}, "dapo": {}}
@@ -72,7 +73,7 @@ def test_every_kind_of_method_trains_and_leaves_a_plain_model(start, tmp_path, m
     steps = read_jsonl(tmp_path / "metrics.jsonl")
     assert len(steps) == 4 and all(step["grad_norm"] > 0 for step in steps)
     if method in ("dpo", "kto"):
-        assert steps[0]["pair_margin"] == 0.0  # the reference is the SFT model, to the bit
+        assert abs(steps[0]["pair_margin"]) < 1e-4  # the reference is the SFT model
     if method == "dpo":
         assert steps[0]["loss"] == pytest.approx(0.693147, abs=1e-6)
     if method == "hpc_gpt":
@@ -111,6 +112,23 @@ def test_the_reference_point_of_kto_is_over_answers_to_other_prompts(start):
     with torch.no_grad():
         assert stage._reference_point(groups) == pytest.approx(sum(gaps) / 6, abs=1e-4)
         assert stage._reference_point(groups[:1]) == 0.0
+
+
+def test_the_reference_is_asked_about_a_pair_once_and_the_same_in_every_step(start, monkeypatch):
+    policy, reference = (load_model(start / "sft" / "model", torch.device("cpu")) for _ in range(2))
+    groups = [Group([5 + i, 6], [[7, 8] * (1 + i % 2), [9 + i]]) for i in range(6)]
+    options = tiny.study(methods=METHODS, rl={"prompts_per_step": 4}).method("dpo")
+    asked = []
+    real = experience.score
+    monkeypatch.setattr(experience, "score", lambda model, *more, **kw: asked.append(model) or real(model, *more, **kw))
+    stage = Preferences(policy, reference, groups, options, DPO(options), seed=0)
+    first = [stage.batch(step).ref_logp for step in range(6)]
+    assert len(asked) == len(groups) and set(map(id, asked)) == {id(reference)}
+    late = Preferences(policy, reference, groups, options, DPO(options), seed=0)  # as a resumed run begins
+    assert all(map(torch.equal, late.batch(5).ref_logp, first[5]))
+    batch = stage.batch(0)
+    for packed, found in zip(batch.packed, batch.ref_logp, strict=True):
+        torch.testing.assert_close(found, score(reference, packed).logp.detach(), rtol=1e-4, atol=1e-4)
 
 
 def whole(model, prompt: list[int], answer: list[int]) -> float:

@@ -145,6 +145,14 @@ class SFTOptions(OptimOptions):
     max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
 
 
+class AdapterOptions(Options):
+    """LoRA: low-rank matrices beside a model's own, which stay as they are."""
+
+    rank: PositiveInt = Field(8, description="Rank of the adapters.")
+    lora_alpha: PositiveInt = Field(16, description="Scale of the adapters, divided by the rank.")
+    modules: list[str] = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
+
+
 class RLOptions(OptimOptions):
     """What every method that learns from rewards shares."""
 
@@ -162,6 +170,9 @@ class RLOptions(OptimOptions):
     inner_passes: PositiveInt = Field(1, description="Optimiser steps on one batch of rollouts.")
     max_new_tokens: dict[str, PositiveInt] = Field(
         default_factory=dict, description="Per task, where it differs from the task's own bound."
+    )
+    lora: AdapterOptions | None = Field(
+        None, description="Train adapters alone; the SFT model is then this model without them, not a second copy."
     )
 
 
@@ -233,14 +244,11 @@ class KTOOptions(PreferenceOptions):
     undesirable: float = Field(1.0, gt=0)
 
 
-class LoRAOptions(SFTOptions):
+class LoRAOptions(AdapterOptions, SFTOptions):
     """HPC-GPT: supervised fine-tuning of low-rank adapters, from the base model."""
 
     own: ClassVar[frozenset[str]] = frozenset({"learning_rate"})
     learning_rate: float = Field(2e-4, gt=0)
-    rank: PositiveInt = Field(8, description="Rank of the adapters.")
-    lora_alpha: PositiveInt = Field(16, description="Scale of the adapters, divided by the rank.")
-    modules: list[str] = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
 
 
 class HargoOptions(PolicyOptions):
@@ -279,6 +287,13 @@ class ComputeOptions(Options):
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="Of matrix products; weights, losses and sums stay float32. On CPUs bfloat16 is slower."
     )
+    compile: bool = Field(
+        False, description="Compile what lies between matrix products in training. Needs a C++ compiler on CPUs."
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="Compute activations again in the backward pass: less memory, more time, the same results."
+    )
+    fused_adamw: bool = Field(True, description="One kernel for the whole optimiser step.")
 
 
 class PrefetchOptions(Options):

@@ -51,7 +51,7 @@ def answer(
 
     device = deterministic(study)
     tokenizer = load_tokenizer(model)
-    policy = load_model(model, device, study.compute.precision)
+    policy = load_model(model, device, study.compute)
     limits = study.evaluation.max_new_tokens
     requests = [
         Request(example.prompt, answer_limit(example.row.task, limits))

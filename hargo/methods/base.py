@@ -6,8 +6,8 @@ A method's module has a class `Method(options)` with
 * `loss(tokens) -> (loss, figures)`: for any part of the batch that holds whole groups; losses and figures of the
   parts add up to those of the batch, because every denominator in `Tokens` belongs to the whole batch
 * `state_dict()` / `load_state_dict(state)`: numbers carried from batch to batch, kept in checkpoints
-* `critic`: true if it wants value estimates; `reference`: false if it never looks at the SFT model;
-  `mismatched`: true if it wants the divergence on answers to other prompts
+* `critic`: true if it wants value estimates; `reference`: false if it never looks at the SFT model, which then
+  is not even loaded; `mismatched`: true if it wants the divergence on answers to other prompts
 
 Shapes: P prompts, G responses per prompt, R = responses in this part, T = longest response.
 """
@@ -19,6 +19,8 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from hargo.config.options import PolicyOptions
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,14 @@ class Stateless:
             raise ValueError(f"this method has no state, the checkpoint holds {sorted(state)}")
 
 
+class OnPolicy(Stateless):
+    """For methods that learn from rollouts and ask the SFT model for the KL alone."""
+
+    def __init__(self, options: PolicyOptions):
+        self.options = options
+        self.reference = options.beta > 0
+
+
 class Offline(Stateless):
     """For methods that learn from answers collected beforehand and need no shares."""
 
@@ -190,15 +200,19 @@ def policy_terms(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Surrogate + beta KL per token, 0 on padding: [R, T]; and the figures for the log.
 
+    Without the SFT model's log-probabilities there is no KL, neither in the loss nor in the log.
+
     surrogate: false leaves beta KL alone, for methods whose ratio is that of a whole response.
     """
-    assert tokens.old_logp is not None and tokens.ref_logp is not None and tokens.advantages is not None
+    assert tokens.old_logp is not None and tokens.advantages is not None
     per_token, ratio = clipped_surrogate(tokens.logp, tokens.old_logp, tokens.advantages, clip, clip_high)
-    kl = kl_k3(tokens.logp, tokens.ref_logp)
     outside = ((ratio < 1 - clip) | (ratio > 1 + (clip if clip_high is None else clip_high))).float()
-    return (beta * kl + (per_token if surrogate else 0.0)).masked_fill(~tokens.mask, 0.0), token_means(
-        tokens, kl=kl, clip_share=outside, ratio=ratio
-    )
+    figures = {"clip_share": outside, "ratio": ratio}
+    wanted = per_token if surrogate else torch.zeros_like(per_token)
+    if tokens.ref_logp is not None:
+        figures["kl"] = kl_k3(tokens.logp, tokens.ref_logp)
+        wanted = beta * figures["kl"] + wanted
+    return wanted.masked_fill(~tokens.mask, 0.0), token_means(tokens, **figures)
 
 
 def sequence_sums(tokens: Tokens) -> tuple[Tensor, Tensor | None]:

@@ -17,12 +17,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.config.options import DrGRPOOptions
-from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, policy_terms, uniform_weights
+from hargo.methods.base import Shares, Signals, OnPolicy, Tokens, group_advantages, policy_terms, uniform_weights
 
 
-class Method(Stateless):
-    def __init__(self, options: DrGRPOOptions):
-        self.options = options
+class Method(OnPolicy):
+    options: DrGRPOOptions
 
     def shares(self, signals: Signals) -> Shares:
         return Shares(group_advantages(signals.rewards, signals.valid, None), uniform_weights(signals.valid))

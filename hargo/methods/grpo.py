@@ -23,14 +23,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.config.options import PolicyOptions
-from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, policy_terms, uniform_weights
+from hargo.methods.base import Shares, Signals, OnPolicy, Tokens, group_advantages, policy_terms, uniform_weights
 
 
-class Method(Stateless):
-    def __init__(self, options: PolicyOptions):
-        self.options = options
-
+class Method(OnPolicy):
     def shares(self, signals: Signals) -> Shares:
         advantages = group_advantages(signals.rewards, signals.valid, self.options.eps)
         return Shares(advantages, uniform_weights(signals.valid))

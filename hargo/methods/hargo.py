@@ -36,6 +36,7 @@ class Method(grpo.Method):
 
     def __init__(self, options: HargoOptions):
         super().__init__(options)
+        self.reference = True  # for the confidence, whatever beta
         self.baseline: float | None = None
 
     def shares(self, signals: Signals) -> Shares:

@@ -20,14 +20,12 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import PPOOptions
-from hargo.methods.base import Shares, Signals, Stateless, Tokens, policy_terms, token_means, uniform_weights
+from hargo.methods.base import Shares, Signals, OnPolicy, Tokens, policy_terms, token_means, uniform_weights
 
 
-class Method(Stateless):
+class Method(OnPolicy):
     critic = True
-
-    def __init__(self, options: PPOOptions):
-        self.options = options
+    options: PPOOptions
 
     def shares(self, signals: Signals) -> Shares:
         assert signals.values is not None and signals.mask is not None

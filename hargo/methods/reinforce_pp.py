@@ -18,14 +18,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.config.options import PolicyOptions
-from hargo.methods.base import Shares, Signals, Stateless, Tokens, group_advantages, policy_terms, uniform_weights
+from hargo.methods.base import Shares, Signals, OnPolicy, Tokens, group_advantages, policy_terms, uniform_weights
 
 
-class Method(Stateless):
-    def __init__(self, options: PolicyOptions):
-        self.options = options
-
+class Method(OnPolicy):
     def shares(self, signals: Signals) -> Shares:
         one_group = group_advantages(signals.rewards.view(1, -1), signals.valid.view(1, -1), self.options.eps)
         return Shares(one_group.view_as(signals.rewards), uniform_weights(signals.valid))

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.config.options import PolicyOptions
 from hargo.methods.base import (
     Shares,
     Signals,
-    Stateless,
+    OnPolicy,
     Tokens,
     clipped_surrogate,
     group_advantages,
@@ -32,10 +31,7 @@ from hargo.methods.base import (
 )
 
 
-class Method(Stateless):
-    def __init__(self, options: PolicyOptions):
-        self.options = options
-
+class Method(OnPolicy):
     def shares(self, signals: Signals) -> Shares:
         count = signals.valid.sum(-1, keepdim=True)
         centred = group_advantages(signals.rewards, signals.valid, None)

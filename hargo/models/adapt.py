@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from hargo.config.options import LoRAOptions
+from hargo.config.options import AdapterOptions
 from hargo.errors import UserError
 
 
@@ -20,7 +20,7 @@ def add_critic(model: Any) -> None:
     model.value_head = head
 
 
-def add_adapters(model: Any, options: LoRAOptions, seed: int) -> Any:
+def add_adapters(model: Any, options: AdapterOptions, seed: int) -> Any:
     """The model with LoRA adapters (Hu et al., arXiv 2106.09685), alone in being trained; initialised from `seed`."""
     from peft import LoraConfig, get_peft_model
 
@@ -36,6 +36,20 @@ def add_adapters(model: Any, options: LoRAOptions, seed: int) -> Any:
         return get_peft_model(model, config)
     except ValueError as error:
         raise UserError(f"modules {', '.join(options.modules)}: {str(error).splitlines()[0]}") from None
+
+
+class WithoutAdapters:
+    """The model that adapters were added to, as it was: they are set aside during a call, and no copy is kept."""
+
+    def __init__(self, model: Any):
+        self.model = model
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self.model.disable_adapter():
+            return self.model(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
 
 
 def plain(model: Any) -> Any:

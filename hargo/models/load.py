@@ -14,8 +14,10 @@ import torch
 from safetensors import SafetensorError
 
 from hargo.config import Study
+from hargo.config.options import ComputeOptions
 from hargo.errors import UserError
 from hargo.io import atomic_folder, write_errors
+from hargo.models.switches import switch_on
 
 logger = logging.getLogger(__name__)
 
@@ -91,10 +93,11 @@ def load_tokenizer(folder: str | Path, **options: Any) -> Any:
     return tokenizer
 
 
-def load_model(folder: str | Path, device: torch.device, precision: str = "float32") -> Any:
+def load_model(folder: str | Path, device: torch.device, compute: ComputeOptions | None = None) -> Any:
     """The causal language model in a local folder, in float32 and evaluation mode (no dropout).
 
-    Weights in a 16-bit type would swallow the small updates of RL; `precision` is that of matrix products alone.
+    Weights in a 16-bit type would swallow the small updates of RL; `compute.precision` is that of matrix products
+    alone.
     """
     from transformers import AutoModelForCausalLM
 
@@ -102,9 +105,10 @@ def load_model(folder: str | Path, device: torch.device, precision: str = "float
     require(folder)
     with readable(folder):
         model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
-    if precision == "bfloat16":
-        model.forward = torch.autocast(device.type, torch.bfloat16)(model.forward)
-    return model.to(device).eval()
+    model = model.to(device).eval()
+    if compute is not None:
+        switch_on(model, compute)
+    return model
 
 
 def save_model(folder: str | Path, model: Any, tokenizer: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from hargo import tasks
@@ -22,7 +23,7 @@ from hargo.models.encode import Example, answer_text, encode
 from hargo.rollout import Completion, Request, generate
 from hargo.training.log import quantiles
 from hargo.training.loop import Batch
-from hargo.training.pack import Group, score
+from hargo.training.pack import Group, pack, score
 
 logger = logging.getLogger(__name__)
 
@@ -80,22 +81,33 @@ class Preferences:
         self.policy, self.reference, self.pairs = policy, reference, pairs
         self.options, self.method = options, method
         self.order = Order(len(pairs), options.prompts_per_step, seed, stage=1)
+        self.known: dict[int, Tensor] = {}
 
     def steps(self) -> int:
         return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
 
     @torch.no_grad()
     def batch(self, step: int) -> Batch:
-        groups = [self.pairs[i] for i in self.order.indices(step)]
+        indices = self.order.indices(step)
+        groups = [self.pairs[i] for i in indices]
         batch = self._packed(groups)
         if self.method.reference:
-            batch.ref_logp = [score(self.reference, packed).logp for packed in batch.packed]
+            batch.ref_logp = [
+                torch.cat([self._known(indices[k], packed.width) for k in part])
+                for part, packed in zip(batch.passes, batch.packed, strict=True)
+            ]
         if self.method.mismatched:
             batch.reference_point = self._reference_point(groups)
         return batch
 
     def _packed(self, groups: list[Group]) -> Batch:
         return Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+
+    def _known(self, pair: int, width: int) -> Tensor:
+        """log pi_ref of a pair's answers, [2, width], asked for once and alone: it does not matter in which step."""
+        if pair not in self.known:
+            self.known[pair] = score(self.reference, pack([self.pairs[pair]], self.policy.device)).logp
+        return F.pad(self.known[pair], (0, width - self.known[pair].shape[-1]))
 
     def _reference_point(self, groups: list[Group]) -> float:
         """Mean of log pi - log pi_ref over answers moved on to the next prompt; 0 where the batch has one prompt."""
@@ -136,7 +148,7 @@ class Rollouts:
         ]
         batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
         batch.sampled_logp = [c.logp for group in completions for c in group]
-        confidence = self._ask_reference(batch)
+        confidence = self._ask_reference(batch) if self.method.reference else torch.zeros_like(rewards)
         values, mask = self._ask_critic(batch)
         learned = self._shuffled(rewards, valid, step) if self.options.shuffle_rewards else rewards
         shares = self.method.shares(Signals(learned, valid, confidence, values, mask))

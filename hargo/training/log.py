@@ -70,7 +70,9 @@ class StepLog:
         step, now = record["step"], time.monotonic()
         parts = [f"loss {record['loss']:.4f}"]
         if "reward/mean" in record:
-            parts.append(f"reward {record['reward/mean']:.3f} kl {record['kl']:.4f}")
+            parts.append(f"reward {record['reward/mean']:.3f}")
+        if "kl" in record:
+            parts.append(f"kl {record['kl']:.4f}")
         parts.append(f"{record['tokens'] / max(record['seconds'], 1e-9):.0f} tokens/s")
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=step, figures=", ".join(parts))

@@ -91,7 +91,7 @@ def learning_rate(options: OptimOptions, step: int, total: int) -> float:
     return options.learning_rate * factor[options.schedule]
 
 
-def make_optimizer(model: torch.nn.Module, options: OptimOptions) -> torch.optim.Optimizer:
+def make_optimizer(model: torch.nn.Module, options: OptimOptions, fused: bool = True) -> torch.optim.Optimizer:
     """AdamW; weight decay on matrices only, as is usual."""
     trained = [p for p in model.parameters() if p.requires_grad]
     matrices = [p for p in trained if p.ndim >= 2]
@@ -101,17 +101,17 @@ def make_optimizer(model: torch.nn.Module, options: OptimOptions) -> torch.optim
         {"params": vectors, "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
-    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2), fused=True)
+    return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2), fused=fused)
 
 
-def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: str) -> None:
+def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: str, *, fused: bool = True) -> None:
     """Train `model` in place for all of the stage's steps, from the newest checkpoint in `folder` if there is one.
 
     Asked to stop by SIGTERM or SIGUSR2 it finishes the step, writes a checkpoint and raises Interrupted.
     """
     folder.mkdir(parents=True, exist_ok=True)
     total = stage.steps()
-    optimizer = make_optimizer(model, options)
+    optimizer = make_optimizer(model, options, fused)
     state = checkpoint.load_newest(folder, model, optimizer)
     start = 0
     if state is not None:

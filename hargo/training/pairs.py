@@ -31,7 +31,7 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
     """
     options = study.rl
     device = deterministic(study)
-    tokenizer, policy = load_tokenizer(model), load_model(model, device, study.compute.precision)
+    tokenizer, policy = load_tokenizer(model), load_model(model, device, study.compute)
     examples = training_examples(study, tokenizer, data, options)
     stop, began = stop_ids(policy, tokenizer), time.monotonic()
     found: list[dict] = []

@@ -18,7 +18,7 @@ from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json
 from hargo.methods.base import Method
 from hargo.methods.sft import Method as SFT
-from hargo.models.adapt import add_adapters, add_critic, plain
+from hargo.models.adapt import WithoutAdapters, add_adapters, add_critic, plain
 from hargo.models.encode import Example
 from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, save_model, stop_ids
 from hargo.training import checkpoint, loop
@@ -75,12 +75,14 @@ def train(
         run.model = add_adapters(run.model, options, seed)
         run.demonstrate(options, learner)
         return
-    reference = load_model(model, run.device, study.compute.precision).requires_grad_(False)
+    assert isinstance(options, RLOptions)
+    if options.lora is not None:
+        run.model = add_adapters(run.model, options.lora, seed)
+    reference = _reference(run, model, learner, options)
     if spec.data == "pairs":
         assert pairs is not None
         groups = load_pairs(pairs, run.examples)
         run.settings["pairs"] = checkpoint.fingerprint([(group.prompt, group.responses) for group in groups])
-        assert isinstance(options, RLOptions)
         longest = max(len(group.prompt) + max(map(len, group.responses)) for group in groups)
         run.train(Preferences(run.model, reference, groups, options, learner, seed), longest)
         return
@@ -91,6 +93,15 @@ def train(
     stage = Rollouts(run.model, reference, run.tokenizer, run.examples, options, learner, seed, stop)
     longest = max(len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) for e in run.examples)
     run.train(stage, longest)
+
+
+def _reference(run: _Run, model: Path, learner: Method, options: RLOptions) -> Any:
+    """The frozen SFT model, None for a method that never looks at it."""
+    if not (learner.reference or learner.mismatched):
+        return None
+    if options.lora is not None:
+        return WithoutAdapters(run.model)
+    return load_model(model, run.device, run.study.compute).requires_grad_(False)
 
 
 def repeated(examples: list[Example], times: dict[str, int]) -> list[Example]:
@@ -117,7 +128,7 @@ class _Run:
         self.device = deterministic(study)
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
-        self.model = load_model(model, self.device, study.compute.precision)
+        self.model = load_model(model, self.device, study.compute)
         self.examples = training_examples(study, self.tokenizer, data, options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
@@ -126,7 +137,8 @@ class _Run:
             "seed": seed,
             "options": options.model_dump(exclude={"checkpoint_every"}),
             "threads": study.compute.threads,
-            **({} if study.compute.precision == "float32" else {"precision": study.compute.precision}),
+            # other numbers, if only in rounding
+            **study.compute.model_dump(include={"precision", "compile", "fused_adamw"}, exclude_defaults=True),
             "model": study.model.model_dump(),
             "data": _digest(self.examples),
             "start": _weights_digest(model),
@@ -145,7 +157,7 @@ class _Run:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
         check_context(self.model, longest, self.title)
         folder = self.checkpoints / checkpoint.fingerprint(self.settings)
-        loop.run(self.model, stage, self.options, folder, self.title)
+        loop.run(self.model, stage, self.options, folder, self.title, fused=self.study.compute.fused_adamw)
         save_model(self.out / "model", plain(self.model), self.tokenizer)
         shutil.copyfile(folder / "metrics.jsonl", self.out / ".metrics.jsonl")
         os.replace(self.out / ".metrics.jsonl", self.out / "metrics.jsonl")

@@ -56,7 +56,7 @@ def test_two_hundred_jobs_are_two_submissions_and_one_call_a_poll(cluster: Clust
     polls = (time.monotonic() - began) / 2
     assert {path.name for path in (tmp_path / "out").iterdir()} == {str(i) for i in range(200) if i != 77}
     assert run.calls("sbatch") <= 2
-    assert run.calls("squeue", "sacct", "scontrol") <= polls
+    assert run.calls("squeue", "sacct", "scontrol") <= polls / 4  # and most polls read results alone
     assert run.told.count("\nError in rule one") == 1 and "output: out/77" in run.told
 
 

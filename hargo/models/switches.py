@@ -1,0 +1,51 @@
+"""What a study switches on in a model: bfloat16, recomputation in the backward pass, compilation."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+import torch
+
+from hargo.config.options import ComputeOptions
+from hargo.errors import UserError
+
+
+def switch_on(model: Any, compute: ComputeOptions) -> None:
+    """Change `model` in place; UserError where it cannot do what is asked."""
+    if compute.compile:
+        compile_parts(model)
+    if compute.gradient_checkpointing:
+        recompute(model)
+    if compute.precision == "bfloat16":
+        model.forward = torch.autocast(model.device.type, torch.bfloat16)(model.forward)
+
+
+def recompute(model: Any) -> None:
+    """Keep the inputs of layers only and compute the rest again in the backward pass: less memory, a third more time.
+
+    transformers does so in training mode alone, which would switch on dropout: the layers are told that they are
+    training, their parts are not.
+    """
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    # the second is the name before transformers 5.24
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    try:
+        enable({"use_reentrant": False})
+    except ValueError:
+        raise UserError(f"compute.gradient_checkpointing: {type(model).__name__} cannot do it; set it false") from None
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    forward = model.forward
+
+    @wraps(forward)
+    def switched(*args: Any, **kwargs: Any) -> Any:
+        for layer in layers:
+            layer.training = torch.is_grad_enabled()
+        try:
+            return forward(*args, **kwargs)
+        finally:
+            for layer in layers:
+                layer.training = False
+
+    model.forward = switched
