@@ -22,6 +22,7 @@ from hargo import provenance
 from hargo.cli.common import bind_threads
 
 ROOT = Path(__file__).resolve().parent.parent
+CORES = os.sched_getaffinity(0)
 THREADS = int(os.environ.get("OMP_NUM_THREADS", min(2, provenance.available_cores())))
 bind_threads(THREADS)  # before torch is imported: see README
 
@@ -128,12 +129,21 @@ def report(began: tuple[float, float], found: dict[str, Any]) -> None:
     print("step", json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak_memory(), **found}), flush=True)
 
 
+def all_cores() -> None:
+    """A process whose threads are bound leaves its children one core alone."""
+    os.sched_setaffinity(0, CORES)
+
+
 class Worker:
     """A rival in a process of its own: this script again, with `arguments`."""
 
     def __init__(self, arguments: Sequence[str]):
         self.process = subprocess.Popen(
-            [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ
+            [sys.executable, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=all_cores,
         )
         self._await("ready")
 

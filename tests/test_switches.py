@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hargo.models.adapt import WithoutAdapters, add_adapters, plain
 from hargo.models.load import load_model
 from hargo.models.prepare import prepare
 from hargo.models.switches import switch_on
+from hargo.rollout import Request, generate
 from hargo.training import loop, stages
 from hargo.training.pack import Group, pack, score
 
@@ -52,6 +54,24 @@ def test_recomputation_changes_memory_and_not_a_bit(family):
         assert torch.equal(a, b)
     assert saved_bytes(saving) < 0.6 * saved_bytes(usual)
     assert not any(module.training for module in saving.modules())  # no dropout
+
+
+@pytest.mark.slow  # the compiler takes its time
+@pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
+@pytest.mark.parametrize("family", ["llama", "gemma3", "gpt2"])
+def test_a_compiled_model_agrees_but_for_rounding(family):
+    usual, compiled = tiny.model(family), tiny.model(family)
+    switch_on(compiled, ComputeOptions(compile=True))
+    parts = [module for module in compiled.modules() if module._compiled_call_impl is not None]
+    assert len(parts) >= 2 * 3  # two layers, each with two norms and a feed-forward part
+    for a, b in zip(gradient(usual), gradient(compiled), strict=True):
+        assert (a - b).norm() < 1e-5 * a.norm()
+    # decoding uses layers of its own
+    first, second = (
+        generate(model, [Request([5, 6, 7], 8, "a")], stop=[], pad=0, samples=2, temperature=0.6)
+        for model in (usual, compiled)
+    )
+    assert [c.ids for c in first[0]] == [c.ids for c in second[0]]
 
 
 def test_recomputation_of_a_model_that_cannot_is_one_line():

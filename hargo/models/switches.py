@@ -21,31 +21,47 @@ def switch_on(model: Any, compute: ComputeOptions) -> None:
         model.forward = torch.autocast(model.device.type, torch.bfloat16)(model.forward)
 
 
+def compile_parts(model: Any) -> None:
+    """Have torch.compile fuse what lies between matrix products: norms and feed-forward parts of every layer.
+
+    Not attention, whose shape is that of the row, and not the few rows of decoding, which have layers of their own.
+    """
+    for layer in layers(model):
+        for part in layer.children():
+            if "attention" not in type(part).__name__.lower():
+                part.compile(dynamic=True)
+
+
+def layers(model: Any) -> list[Any]:
+    """The model's decoder layers."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+
+
 def recompute(model: Any) -> None:
     """Keep the inputs of layers only and compute the rest again in the backward pass: less memory, a third more time.
 
     transformers does so in training mode alone, which would switch on dropout: the layers are told that they are
     training, their parts are not.
     """
-    from transformers.modeling_layers import GradientCheckpointingLayer
-
     # the second is the name before transformers 5.24
     enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
     try:
         enable({"use_reentrant": False})
     except ValueError:
         raise UserError(f"compute.gradient_checkpointing: {type(model).__name__} cannot do it; set it false") from None
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    told = layers(model)
     forward = model.forward
 
     @wraps(forward)
     def switched(*args: Any, **kwargs: Any) -> Any:
-        for layer in layers:
+        for layer in told:
             layer.training = torch.is_grad_enabled()
         try:
             return forward(*args, **kwargs)
         finally:
-            for layer in layers:
+            for layer in told:
                 layer.training = False
 
     model.forward = switched
