@@ -38,6 +38,8 @@ demo: env ## run the demo study and print its headline table (another one: STUDY
 
 bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (long; BENCH_ARGS="--hpcgpt FOLDER")
 	for name in rollout scaling step memory; do $(BIN)/python benchmarks/bench_$$name.py $(BENCH_ARGS); done
+	$(BIN)/python benchmarks/bench_step.py --groups 4 --races $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_step.py --groups 4 --rivals grpo hargo $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --profile $(BENCH_ARGS)
 	$(BIN)/python benchmarks/report.py
 

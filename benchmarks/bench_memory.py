@@ -1,6 +1,8 @@
-"""Peak memory of a whole RL step: ours at several packed lengths, and TRL's GRPOTrainer.
+"""Peak memory of a whole RL step over packed lengths, with activations kept and computed again.
 
 python benchmarks/bench_memory.py --groups 4
+
+That of TRL is in the table of whole steps.
 """
 
 from __future__ import annotations
@@ -15,21 +17,20 @@ STEP = str(Path(__file__).with_name("bench_step.py"))
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[4, 8])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[384, 768, 1536], help="tokens per pass")
-    parser.add_argument("--no-trl", action="store_true")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[384, 1024, 4096], help="tokens per pass")
     options = parser.parse_args()
     common.prepare(options)
     figures = {}
     for group in options.groups:
-        arguments = common.again(STEP, options, "--groups", group)
-        rivals = {f"{n} tokens": [*arguments, "--worker", "grpo", "--tokens", str(n)] for n in options.tokens}
-        if not options.no_trl:
-            rivals["TRL"] = [*arguments, "--worker", "trl"]
         peaks = {}
-        for name, command in rivals.items():  # one after the other: together they may not fit
-            steps = common.take_turns({name: command}, 1)[name]
-            peaks[name] = {"peak_gb": max(step["peak"] for step in steps) / 1e9, "seconds": common.median(steps)}
-            print(f"G={group} {name}: {peaks[name]['peak_gb']:.2f} GB")
+        for switch in ([], ["gradient_checkpointing"]):
+            for count in options.tokens:
+                options.switch = switch
+                shared = common.again(STEP, options, "--groups", group, "--tokens", count, "--worker", "grpo")
+                name = f"{count} tokens{', computed again' if switch else ''}"
+                steps = common.take_turns({name: shared}, 2)[name]  # one after the other: they may not fit together
+                peaks[name] = {"peak_gb": max(step["peak"] for step in steps) / 1e9, "seconds": common.median(steps)}
+                print(f"G={group} {name}: {peaks[name]['peak_gb']:.2f} GB")
         figures[str(group)] = peaks
     common.write(options, "memory", figures)
 

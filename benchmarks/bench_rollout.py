@@ -1,6 +1,6 @@
 """Rollout alone, against `generate` of transformers: the same prompts, samples and number of new tokens.
 
-    python benchmarks/bench_rollout.py
+    python benchmarks/bench_rollout.py [--vllm PYTHON]      # and vLLM, where the environment of that PYTHON has it
 
 No answer ends early on either side, so that both write the same number of tokens. Before it is timed, greedy text is
 compared: it must be the same.
@@ -8,6 +8,8 @@ compared: it must be the same.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import common  # first: it binds threads before torch is imported
@@ -17,6 +19,7 @@ from hargo.models.load import deterministic, load_model, load_tokenizer
 from hargo.rollout import Request, generate
 
 PROMPTS, SAMPLES = 8, 4
+WORKER = Path(__file__).with_name("vllm_worker.py")
 
 
 def theirs(model: Any, prompts: list[list[int]], pad: int, new: int, **more: Any) -> list[list[int]]:
@@ -33,6 +36,7 @@ def theirs(model: Any, prompts: list[list[int]], pad: int, new: int, **more: Any
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--new", type=int, nargs="+", default=[2, 32, 64], help="new tokens of every answer")
+    parser.add_argument("--vllm", help="Python of an environment with vLLM, which takes turns too, in eager mode")
     options = parser.parse_args()
     folder, _ = common.prepare(options)
     study = common.study(options)
@@ -54,9 +58,10 @@ def main() -> None:
         for a, b in zip(ours(prompts, 32, 1, None), theirs(model, prompts, pad, 32, do_sample=False), strict=True)
     )
     figures["greedy texts equal"] = f"{same} of {PROMPTS * len(batches)}"
+    vllm = common.Worker([str(WORKER), str(folder)], options.vllm) if options.vllm else None
     sampling = {"do_sample": True, "temperature": 0.6, "top_k": 0, "num_return_sequences": SAMPLES}
     for new in options.new:
-        seconds: dict[str, list[float]] = {"hargo": [], "generate": []}
+        seconds: dict[str, list[dict[str, float]]] = {"hargo": [], "generate": [], **({"vllm": []} if vllm else {})}
         for number, prompts in enumerate(batches):
             rivals = {
                 "hargo": lambda p=prompts, n=new: ours(p, n, SAMPLES, 0.6),
@@ -66,6 +71,11 @@ def main() -> None:
                 taken, cpu = common.timed(call)
                 if number:
                     seconds[name].append({"seconds": taken, "cpu": cpu})
+            if vllm is not None:
+                asked = {"prompts": prompts, "new": new, "samples": SAMPLES, "temperature": 0.6}
+                step = vllm.step(json.dumps(asked))
+                if number:
+                    seconds["vllm"].append(step)
         medians = {name: common.median(found) for name, found in seconds.items()}
         figures[str(new)] = {
             **{name: {"tokens_per_second": PROMPTS * SAMPLES * new / value} for name, value in medians.items()},
@@ -73,6 +83,8 @@ def main() -> None:
             "times_as_fast_cpu": common.median(seconds["generate"], "cpu") / common.median(seconds["hargo"], "cpu"),
         }
         print(new, figures[str(new)])
+    if vllm is not None:
+        vllm.close()
     common.write(options, "rollout", figures)
 
 

@@ -1,6 +1,8 @@
 """One RL step, rollout to optimiser, against TRL's GRPOTrainer: the same model, rows, G and temperature.
 
     python benchmarks/bench_step.py --groups 4 8            # ours and TRL's in turns
+    python benchmarks/bench_step.py --groups 4 --races      # short answers, no reference
+    python benchmarks/bench_step.py --groups 4 --rivals grpo hargo
     python benchmarks/bench_step.py --profile --groups 4    # where our step's time goes
 
 TRL runs as it is fastest here: one group per micro-batch, no gradient checkpointing.
@@ -29,15 +31,15 @@ def ours(options: argparse.Namespace, group: int, method: str = "grpo") -> tuple
     device = deterministic(study)
     folder, _ = common.prepare(options)
     tokenizer, policy = load_tokenizer(folder), load_model(folder, device, study.compute)
-    reference = load_model(folder, device, study.compute).requires_grad_(False)
     found = study.method(method)
     assert isinstance(found, PolicyOptions)
     changes = {"group_size": group, "prompts_per_step": PROMPTS, "tokens_per_pass": options.tokens}
     chosen = found.model_copy(update={key: value for key, value in changes.items() if value is not None})
     examples = common.rows(options, tokenizer, PROMPTS * (options.rounds + 1))
-    stage = Rollouts(
-        policy, reference, tokenizer, examples, chosen, load(method, chosen), 0, stop_ids(policy, tokenizer)
-    )
+    learner = load(method, chosen)
+    reference = load_model(folder, device, study.compute).requires_grad_(False) if learner.reference else None
+    reuse = not study.compute.gradient_checkpointing
+    stage = Rollouts(policy, reference, tokenizer, examples, chosen, learner, 0, stop_ids(policy, tokenizer), reuse)
     stage.order = common.InOrder(PROMPTS)  # type: ignore[assignment]
     return policy, stage, chosen, loop.make_optimizer(policy, chosen)
 
@@ -103,7 +105,7 @@ def trl(options: argparse.Namespace, group: int) -> None:
         per_device_train_batch_size=group,
         gradient_accumulation_steps=PROMPTS,
         num_generations=group,
-        max_completion_length=common.NEW_TOKENS,
+        max_completion_length=common.new_tokens(options),
         temperature=study.rl.temperature,
         beta=study.rl.beta,
         learning_rate=study.rl.learning_rate,
@@ -130,7 +132,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, nargs="+", default=[4, 8], help="G, answers per prompt")
     parser.add_argument("--rivals", nargs="+", default=["grpo", "trl"], help="of grpo, hargo and other methods, trl")
     parser.add_argument("--profile", action="store_true", help="time the parts of our step")
-    parser.add_argument("--tokens", type=int, help="tokens per pass; the study's own by default")
+    parser.add_argument("--tokens", type=int, default=4096, help="tokens per pass: a whole step")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -144,7 +146,8 @@ def main() -> None:
         return
     figures = {}
     for group in options.groups:
-        rivals = {name: common.again(__file__, options, "--groups", group, "--worker", name) for name in options.rivals}
+        shared = common.again(__file__, options, "--tokens", options.tokens, "--groups", group)
+        rivals = {name: [*shared, "--worker", name] for name in options.rivals}
         steps = common.take_turns(rivals, options.rounds)
         samples = PROMPTS * group
         figures[str(group)] = {
@@ -158,7 +161,8 @@ def main() -> None:
         }
         for name, found in figures[str(group)].items():
             print(f"G={group} {name}: {found['seconds']:.2f} s a step, {found['peak_gb']:.1f} GB")
-    common.write(options, "step", figures)
+    name = "races" if options.races else "step" if "trl" in options.rivals else "methods"
+    common.write(options, name, figures)
 
 
 if __name__ == "__main__":

@@ -43,14 +43,30 @@ def parser(purpose: str | None) -> argparse.ArgumentParser:
     made.add_argument("--cache", type=Path, default=ROOT / "results" / "cache" / "bench", help="model and rows")
     made.add_argument("--out", type=Path, default=ROOT / "results" / "bench", help="where figures are written")
     made.add_argument("--rounds", type=int, default=5, help="steps of each rival, after one that warms up")
+    made.add_argument("--switch", nargs="*", default=[], help="keys of `compute` to set true, such as compile")
+    made.add_argument(
+        "--races", action="store_true", help="race rows alone, answers to 2 tokens, beta 0, hence no reference"
+    )
     return made
+
+
+def new_tokens(options: argparse.Namespace) -> int:
+    return 2 if options.races else NEW_TOKENS
 
 
 def study(options: argparse.Namespace) -> Study:
     """The study that the benchmarks time: real rows, a real model, answers of every task to 64 tokens."""
     found = load_study(options.study)
-    rl = {"max_new_tokens": dict.fromkeys(found.tasks, NEW_TOKENS), "tokens_per_pass": found.rl.tokens_per_pass}
-    over: dict[str, Any] = {"rl": rl, "compute": {"threads": THREADS}, "sft": {"max_steps": 40, "checkpoint_every": 40}}
+    rl = {
+        "max_new_tokens": dict.fromkeys(found.tasks, new_tokens(options)),
+        "beta": 0.0 if options.races else found.rl.beta,
+        "tokens_per_pass": found.rl.tokens_per_pass,
+    }
+    over: dict[str, Any] = {
+        "rl": rl,
+        "compute": {"threads": THREADS, **dict.fromkeys(options.switch, True)},
+        "sft": {"max_steps": 40, "checkpoint_every": 40},
+    }
     if options.hpcgpt:
         over["data"] = {"path": str(options.hpcgpt)}
     return load_study(options.study, over)
@@ -78,11 +94,13 @@ def prepare(options: argparse.Namespace) -> tuple[Path, Path]:
 
 
 def rows(options: argparse.Namespace, tokenizer: Any, count: int) -> list[Example]:
-    """`count` training rows drawn from all tasks as they come, the same on every call."""
+    """`count` training rows drawn from all tasks as they come (or from races), the same on every call."""
     from hargo.training.experience import training_examples
 
     made = study(options)
     examples = training_examples(made, tokenizer, options.cache / "data", made.rl)
+    if options.races:
+        examples = [example for example in examples if example.row.task.startswith("race")]
     order = torch.randperm(len(examples), generator=torch.Generator().manual_seed(0)).tolist()
     return [examples[i] for i in order[:count]]
 
@@ -137,9 +155,9 @@ def all_cores() -> None:
 class Worker:
     """A rival in a process of its own: this script again, with `arguments`."""
 
-    def __init__(self, arguments: Sequence[str]):
+    def __init__(self, arguments: Sequence[str], python: str = sys.executable):
         self.process = subprocess.Popen(
-            [sys.executable, *arguments],
+            [python, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -147,9 +165,9 @@ class Worker:
         )
         self._await("ready")
 
-    def step(self) -> dict[str, Any]:
+    def step(self, told: str = "go") -> dict[str, Any]:
         assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
+        self.process.stdin.write(f"{told}\n")
         self.process.stdin.flush()
         return json.loads(self._await("step"))
 
@@ -171,6 +189,10 @@ def again(script: str, options: argparse.Namespace, *more: Any) -> list[str]:
     shared = ["--study", options.study, "--cache", options.cache, "--out", options.out, "--rounds", options.rounds]
     if options.hpcgpt:
         shared += ["--hpcgpt", options.hpcgpt]
+    if options.races:
+        shared += ["--races"]
+    if options.switch:
+        shared += ["--switch", *options.switch]
     return [str(part) for part in (script, *shared, *more)]
 
 

@@ -6,6 +6,7 @@ python benchmarks/report.py [--out results/bench] [--docs docs/performance.md]
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def steps(figures: dict[str, Any]) -> str:
+def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
+    """Table of `bench_step.py`, one line per G and engine or method."""
     rows = []
     for group, rivals in figures.items():
         ours = rivals["grpo"]["samples_per_second"]
@@ -32,7 +34,7 @@ def steps(figures: dict[str, Any]) -> str:
             times = ours / found["samples_per_second"]
             rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, found["peak_gb"]])
     head = ["", "engine", "s a step", "samples/s", "grpo is faster by", "peak GB"]
-    return "## A whole step\n\n" + table(head, rows)
+    return f"## {title}\n\n" + table(head, rows)
 
 
 def profile(figures: dict[str, Any]) -> str:
@@ -48,18 +50,20 @@ def profile(figures: dict[str, Any]) -> str:
 
 def rollout(figures: dict[str, Any]) -> str:
     rows = [
-        [new, found["hargo"]["tokens_per_second"], found["generate"]["tokens_per_second"], found["times_as_fast"]]
+        [new, *(found[name]["tokens_per_second"] if name in found else "" for name in ("hargo", "generate", "vllm")),
+         found["times_as_fast"]]
         for new, found in figures.items()
         if isinstance(found, dict)
-    ]
-    head = ["new tokens", "tokens/s", "tokens/s of `generate`", "times as fast"]
+    ]  # fmt: skip
+    head = ["new tokens", "tokens/s", "of `generate`", "of vLLM, eager", "times as fast as `generate`"]
     same = figures["greedy texts equal"]
     return f"## Rollout\n\nGreedy texts equal to those of `generate`: {same}.\n\n" + table(head, rows)
 
 
 def memory(figures: dict[str, Any]) -> str:
     rows = [[f"G={g}", name, f["peak_gb"], f["seconds"]] for g, peaks in figures.items() for name, f in peaks.items()]
-    return "## Memory\n\n" + table(["", "tokens per pass", "peak GB", "s a step"], rows)
+    told = "Activations kept, and computed again (`compute.gradient_checkpointing`), by tokens of a pass.\n\n"
+    return "## Memory\n\n" + told + table(["", "tokens per pass", "peak GB", "s a step"], rows)
 
 
 def scaling(figures: dict[str, Any]) -> str:
@@ -100,7 +104,15 @@ def figure(figures: dict[str, Any], path: Path) -> None:
     fig.savefig(path, metadata={"Date": None})
 
 
-PARTS = {"step": steps, "profile": profile, "rollout": rollout, "memory": memory, "scaling": scaling}
+PARTS = {
+    "step": steps,
+    "races": partial(steps, title="A step on race rows: answers to 2 tokens, no reference"),
+    "methods": partial(steps, title="HARGO's step beside GRPO's"),
+    "profile": profile,
+    "rollout": rollout,
+    "memory": memory,
+    "scaling": scaling,
+}
 
 
 def main() -> None:

@@ -35,20 +35,6 @@ def alone(model, groups, temperature):
 SHARED = [Group([*range(40, 50), *group.prompt], group.responses) for group in GROUPS]
 
 
-def in_full_precision(model):
-    """RMSNorm in transformers works in float32 whatever the model's type: here it works in the model's own."""
-    for module in model.modules():
-        if type(module).__name__.endswith("RMSNorm"):
-            shift = 1.0 if type(module).__name__.startswith("Gemma") else 0.0
-            eps = getattr(module, "eps", None) or module.variance_epsilon
-
-            def forward(x, weight=module.weight, shift=shift, eps=eps):
-                return (shift + weight) * x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
-
-            module.forward = forward
-    return model
-
-
 def assert_scores_equal_separate(model, groups, exact):
     """Value, entropy and every gradient of `score` against each unpadded sequence alone."""
     weights = [
@@ -79,7 +65,7 @@ def assert_scores_equal_separate(model, groups, exact):
 @pytest.mark.parametrize("groups", [GROUPS, SHARED], ids=["no prefix", "common prefix"])
 def test_packed_equals_separate_in_value_and_gradient(family, groups):
     assert pack(groups).layout.prefix == (10 if groups is SHARED else 0)
-    model = in_full_precision(tiny.model(family, dtype=torch.float64))
+    model = tiny.in_full_precision(tiny.model(family, dtype=torch.float64))
     # gemma2's eager attention takes the softmax in float32
     assert_scores_equal_separate(model, groups, 1e-5 if family == "gemma2" else 1e-10)
 
@@ -90,7 +76,7 @@ def test_packed_equals_separate_in_single_precision(family):
 
 
 def test_a_model_that_cannot_take_a_packed_row_is_scored_row_by_row(caplog):
-    model = in_full_precision(tiny.model("lfm2", dtype=torch.float64))
+    model = tiny.in_full_precision(tiny.model("lfm2", dtype=torch.float64))
     assert_scores_equal_separate(model, SHARED, 1e-10)
     assert caplog.text.count("Lfm2ForCausalLM cannot compute packed rows") == 1
 

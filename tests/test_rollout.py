@@ -6,7 +6,7 @@ import pytest
 import tiny
 import torch
 
-from hargo.models.attention import packs
+from hargo.models.attention import Past, packs
 from hargo.models.linear import few_rows
 from hargo.models.load import stop_ids
 from hargo.rollout import Request, generate, grouped, padded
@@ -81,15 +81,15 @@ def test_a_token_is_the_inverse_of_the_cumulative_distribution():
 
 @pytest.mark.parametrize("rows", [1, 4, 11, 12, 64, 65])
 def test_linear_layers_for_few_rows_compute_the_same(rows):
-    model = torch.nn.Sequential(torch.nn.Linear(700, 900), torch.nn.Linear(900, 50, bias=False))
-    model.get_output_embeddings = lambda: model[1]
+    wide, tall, odd = torch.nn.Linear(700, 960), torch.nn.Linear(960, 601), torch.nn.Linear(601, 999, bias=False)
+    model = torch.nn.Sequential(wide, tall, odd)
     x = torch.randn(1, rows, 700)
     with torch.no_grad():
         wanted = model(x)
         with few_rows(model):
-            assert "forward" in vars(model[0])
+            assert all("forward" in vars(layer) for layer in model)
             torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-5)
-    assert "forward" not in vars(model[0])
+    assert not any("forward" in vars(layer) for layer in model)
 
 
 def test_sampling_follows_the_distribution():
@@ -149,3 +149,39 @@ def test_uniform_streams_are_distinct_and_stable():
     assert uniforms("a", 0, 3).tolist() == uniforms("a", 0, 5).tolist()[:3]
     seen = {float(uniforms(stream, sample, 1)[0]) for stream in ("a", "b", "a/0") for sample in range(50)}
     assert len(seen) == 150
+
+
+@pytest.mark.parametrize("family", [f for f in tiny.FAMILIES if f != "gemma2"])
+@pytest.mark.parametrize("shared", [0, 10], ids=["no prefix", "common prefix"])
+def test_prompts_read_for_the_rollout_serve_the_training_pass(family, shared):
+    model = tiny.in_full_precision(tiny.model(family, dtype=torch.float64))
+    prompts = [[*range(40, 40 + shared), *own] for own in ([5, 6, 7, 8, 9], [20], [30, 31, 32])]
+    past = Past(most=100)
+    # limits in another order than prompts; one answer may be of one token
+    requests = [Request(p, limit, str(i)) for i, (p, limit) in enumerate(zip(prompts, (6, 1, 4), strict=True))]
+    answers = generate(model, requests, stop=[2], pad=0, samples=3, temperature=1.0, past=past)
+    assert past.order != sorted(past.order) and past.layout.prefix == shared
+    packed = pack([Group(p, [c.ids for c in found]) for p, found in zip(prompts, answers, strict=True)])
+    whole, gradient = values_and_gradient(model, packed, None)
+    again, shorter = values_and_gradient(model, packed, past)
+    for name in ("logp", "mask", "plain", "entropy"):
+        torch.testing.assert_close(getattr(again, name), getattr(whole, name), rtol=1e-10, atol=1e-10)
+    assert (shorter - gradient).norm() < 1e-10 * gradient.norm()
+
+
+def values_and_gradient(model, packed, past):
+    model.zero_grad()
+    scores = score(model, packed, 0.6, plain=True, entropy=True, past=past)
+    weights = torch.rand(scores.logp.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    (weights * scores.logp).sum().backward()
+    return scores, torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def test_prompts_are_kept_only_where_all_are_read_together_and_are_not_too_long():
+    model, requests = tiny.model(), [Request([5, 6, 7], 2, "a"), Request([8, 9], 2, "b")]
+    for past, more in ((Past(most=4), {}), (Past(most=5), {"batch_rows": 1})):
+        generate(model, requests, stop=[2], pad=0, past=past, **more)
+        assert past.logits is None and not past.layers
+    past = Past(most=5)
+    generate(model, requests, stop=[2], pad=0, past=past)
+    assert past.logits.requires_grad and len(past.layers) == 2

@@ -70,9 +70,30 @@ def test_on_policy_first_step_has_ratio_one_kl_zero_and_a_gradient(start):
     policy, stage, options = rollouts(start)
     record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
     assert record["ratio"] == pytest.approx(1.0) and record["ratio_max"] == 1.0 and record["clip_share"] == 0.0
-    assert record["kl"] == 0.0  # the reference is the SFT model, to the bit
+    assert record["kl"] == pytest.approx(0.0, abs=1e-9)  # the reference is the SFT model
     assert record["loss"] == pytest.approx(0.0, abs=1e-6)
     assert record["grad_norm"] > 1e-3
+
+
+@pytest.mark.parametrize("method", ["grpo", "hargo", "dapo"])
+def test_prompts_of_the_rollout_serve_a_step_of_one_pass(start, method, monkeypatch):
+    used = []
+    real = loop.score
+    monkeypatch.setattr(loop, "score", lambda *a, past, **kw: used.append(past) or real(*a, past=past, **kw))
+    found = {}
+    for budget, reuse in ((100_000, True), (100_000, False), (60, True)):
+        used.clear()
+        policy, stage, options = rollouts(start, method, tokens_per_pass=budget, inner_passes=2, max_grad_norm=1e9)
+        stage.reuse = reuse
+        record = loop.train_step(policy, stage, torch.optim.SGD(policy.parameters(), lr=0.0), options, 0)
+        found[budget, reuse] = record["loss"], gradients(policy)
+        kept = [past is not None for past in used]
+        # the second pass over a batch is one with other weights
+        assert kept == ([True, False] if budget > 60 and reuse else [False] * len(kept)), kept
+    (loss, gradient), *others = found.values()
+    for other, its in others:
+        assert other == pytest.approx(loss, rel=1e-5, abs=1e-7)
+        assert (its - gradient).norm() < 1e-5 * gradient.norm()
 
 
 def test_second_inner_pass_is_off_policy(start):
@@ -153,9 +174,9 @@ def test_rl_on_few_prompts_sees_the_same_ones_every_epoch(start, tmp_path, monke
     asked = []
     sample = Rollouts._sample
 
-    def spy(self, examples, step):
+    def spy(self, examples, step, past):
         asked.append([example.row.id for example in examples])
-        return sample(self, examples, step)
+        return sample(self, examples, step, past)
 
     monkeypatch.setattr(Rollouts, "_sample", spy)
     study = tiny.study(rl={"train_limit": 8, "epochs": 3})

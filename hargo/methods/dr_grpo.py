@@ -17,7 +17,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.config.options import DrGRPOOptions
-from hargo.methods.base import Shares, Signals, OnPolicy, Tokens, group_advantages, policy_terms, uniform_weights
+from hargo.methods.base import OnPolicy, Shares, Signals, Tokens, group_advantages, policy_terms, uniform_weights
 
 
 class Method(OnPolicy):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import PPOOptions
-from hargo.methods.base import Shares, Signals, OnPolicy, Tokens, policy_terms, token_means, uniform_weights
+from hargo.methods.base import OnPolicy, Shares, Signals, Tokens, policy_terms, token_means, uniform_weights
 
 
 class Method(OnPolicy):

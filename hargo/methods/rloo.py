@@ -19,9 +19,9 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.methods.base import (
+    OnPolicy,
     Shares,
     Signals,
-    OnPolicy,
     Tokens,
     clipped_surrogate,
     group_advantages,

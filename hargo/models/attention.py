@@ -93,7 +93,7 @@ class Layout:
             done.append(
                 self._part(q[:, :, :prompt], k[:, :, :seen], v[:, :, :seen], self.prefix, (), window, scale, dropout)
             )
-            if responses:
+            if sum(responses):
                 done.append(self._part(q[:, :, prompt:], k, v, seen, responses, window, scale, dropout))
         return torch.cat(done, dim=2)
 
@@ -119,6 +119,50 @@ class Layout:
                 self.masks[kind] = additive(visible, query)
             bias = self.masks[kind]
         return sdpa(query, key, value, bias, scale, dropout)
+
+
+@dataclass
+class Past:
+    """Prompts that were read with a gradient, for a pass over answers to them.
+
+    most: tokens that may be kept; a greater number is not
+    order: numbers of the prompts in their row; layout: of that row, no responses
+    layers: keys and values of the row, [1, key heads, N, width]; logits: [P, V] after each prompt
+    """
+
+    most: int
+    order: list[int] = field(default_factory=list)
+    layout: Layout | None = None
+    layers: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    logits: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Continued(Layout):
+    """A row of responses to prompts that were read before. groups: as in `Layout`, of the prompts' order in `past`."""
+
+    past: Past = field(default_factory=lambda: Past(0))
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        scale: float | None,
+        dropout: float,
+        window: int | None,
+    ) -> Tensor:
+        sizes = [sum(responses) for _, responses in self.groups]
+        before = [self.prefix, *(prompt for prompt, _ in self.groups)]
+        first, *prompts = zip(*(x.split(before, dim=2) for x in self.past.layers[layer]), strict=True)
+        own = (x.split(sizes, dim=2) for x in (query, key, value))
+        done = []
+        for (prompt, responses), older, q, k, v in zip(self.groups, prompts, *own, strict=True):
+            if sum(responses):
+                k, v = (torch.cat(parts, dim=2) for parts in zip(first, older, (k, v), strict=True))
+                done.append(self._part(q, k, v, self.prefix + prompt, responses, window, scale, dropout))
+        return torch.cat(done, dim=2)
 
 
 def common_prefix(prompts: Sequence[list[int]]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from hargo.models.attention import enable, packs
+from hargo.models.attention import Past, enable, packs
 from hargo.rollout import grouped, padded
 from hargo.rollout.sample import Completion, Request
 
@@ -23,10 +23,12 @@ def generate(
     temperature: float | None = None,
     batch_tokens: int = 16384,
     batch_rows: int = 64,
+    past: Past | None = None,
 ) -> list[list[Completion]]:
     """Complete every prompt `samples` times; `temperature=None` is greedy.
 
-    stop: ids that end an answer; batch_tokens, batch_rows: bounds on cache positions and rows decoded together.
+    stop: ids that end an answer; batch_tokens, batch_rows: bounds on cache positions and rows decoded together
+    past: is given the prompts as they were read, with a gradient, if all are read together and not too long for it
     Returns completions [len(requests)][samples], in the order of the requests.
     """
     packed = packs(model) and enable(model)
@@ -43,12 +45,19 @@ def generate(
         chosen = [order[k] for k in batch]
         part = [requests[i] for i in chosen]
         if packed:
-            found = grouped.complete(model, part, samples, temperature, stop)
+            keep = past if past is not None and len(batches) == 1 and _length(part) <= past.most else None
+            if keep is not None:
+                keep.order = chosen
+            found = grouped.complete(model, part, samples, temperature, stop, keep)
         else:
             found = padded.complete(model, part, samples, temperature, stop, pad)
         for i, completions in zip(chosen, found, strict=True):
             results[i] = completions
     return results
+
+
+def _length(requests: Sequence[Request]) -> int:
+    return sum(len(request.prompt) for request in requests)
 
 
 def _within(costs: list[int], samples: int, batch_tokens: int, batch_rows: int) -> list[list[int]]:

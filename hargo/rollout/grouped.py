@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hargo.models.attention import Attends, Layout, additive, common_prefix, sdpa
+from hargo.models.attention import Attends, Layout, Past, additive, common_prefix, sdpa
 from hargo.models.linear import few_rows
 from hargo.rollout.sample import Completion, Request, pick, uniforms
 
@@ -23,14 +23,23 @@ GROWTH = 32  # tokens of every answer that room is made for at a time
 
 
 def complete(
-    model: Any, requests: Sequence[Request], samples: int, temperature: float | None, stop: Sequence[int]
+    model: Any,
+    requests: Sequence[Request],
+    samples: int,
+    temperature: float | None,
+    stop: Sequence[int],
+    past: Past | None = None,
 ) -> list[list[Completion]]:
-    """Completions [len(requests)][samples] of prompts decoded together."""
-    prompts = Prompts([request.prompt for request in requests], samples)
+    """Completions [len(requests)][samples] of prompts decoded together; with `past`, the prompts go into it."""
+    prompts = Prompts([request.prompt for request in requests], samples, past)
     answers = [_Answer(request, sample) for request in requests for sample in range(samples)]
     noise = None if temperature is None else torch.from_numpy(np.stack([answer.noise(requests) for answer in answers]))
     ends = frozenset(stop)
-    logits = _logits(model, prompts.ids, prompts.positions, prompts, keep=prompts.last).repeat_interleave(samples, 0)
+    with torch.set_grad_enabled(past is not None):
+        read = _logits(model, prompts.ids, prompts.positions, prompts, keep=prompts.last)
+    if past is not None:
+        past.layout, past.logits = prompts.layout, read
+    logits = read.detach().repeat_interleave(samples, 0)
     alive = list(range(len(answers)))
     step = 0
     with few_rows(model):
@@ -119,7 +128,8 @@ class _Group:
 class Prompts:
     """The row of all prompts, and where their keys and values go as they are read."""
 
-    def __init__(self, prompts: Sequence[list[int]], samples: int):
+    def __init__(self, prompts: Sequence[list[int]], samples: int, past: Past | None = None):
+        self.past = past
         prefix = common_prefix(prompts)
         self.ids = [*prompts[0][:prefix], *(token for prompt in prompts for token in prompt[prefix:])]
         self.positions = [*range(prefix), *(k for prompt in prompts for k in range(prefix, len(prompt)))]
@@ -138,8 +148,10 @@ class Prompts:
         dropout: float,
         window: int | None,
     ) -> Tensor:
+        if self.past is not None:
+            self.past.layers.append((key, value))
         sizes = [self.layout.prefix, *self.layout.sizes]
-        first, *own = torch.cat([key, value]).split(sizes, dim=2)
+        first, *own = torch.cat([key, value]).detach().split(sizes, dim=2)
         for group, part in zip(self.groups, own, strict=True):
             assert layer == len(group.store), "layers attend once, in their order"
             group.store.append(torch.cat([first, part], dim=2))

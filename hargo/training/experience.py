@@ -19,6 +19,7 @@ from hargo.config.options import OptimOptions, PolicyOptions, PretrainOptions, R
 from hargo.data.protocols import limit
 from hargo.data.records import load_rows
 from hargo.methods.base import Method, Signals
+from hargo.models.attention import Past
 from hargo.models.encode import Example, answer_text, encode
 from hargo.rollout import Completion, Request, generate
 from hargo.training.log import quantiles
@@ -132,7 +133,10 @@ class Rollouts:
         method: Method,
         seed: int,
         stop: Sequence[int],
+        reuse: bool = True,
     ):
+        """reuse: keep what the rollout computes of the prompts for the training pass, where a step is one pass."""
+        self.reuse = reuse and not method.critic
         self.policy, self.reference, self.tokenizer, self.examples = policy, reference, tokenizer, examples
         self.options, self.method, self.seed, self.stop = options, method, seed, stop
         self.temperature, self.inner_passes = options.temperature, options.inner_passes
@@ -142,11 +146,14 @@ class Rollouts:
         return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
 
     def batch(self, step: int) -> Batch:
-        examples, completions, rewards, valid = self._informative(step)
+        past = Past(self.options.tokens_per_pass) if self.reuse else None
+        examples, completions, rewards, valid = self._informative(step, past)
         groups = [
             Group(example.prompt, [c.ids for c in group]) for example, group in zip(examples, completions, strict=True)
         ]
         batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+        if past is not None and past.logits is not None and len(batch.passes) == 1:
+            batch.past = past
         batch.sampled_logp = [c.logp for group in completions for c in group]
         confidence = self._ask_reference(batch) if self.method.reference else torch.zeros_like(rewards)
         values, mask = self._ask_critic(batch)
@@ -163,13 +170,15 @@ class Rollouts:
         batch.metrics = _figures(examples, completions, signals, advantages, weights, shares.logged)
         return batch
 
-    def _informative(self, step: int) -> tuple[list[Example], list[list[Completion]], Tensor, Tensor]:
+    def _informative(
+        self, step: int, past: Past | None = None
+    ) -> tuple[list[Example], list[list[Completion]], Tensor, Tensor]:
         """The step's prompts, answers and rewards; with `resample`, others for groups of equal rewards.
 
         What is drawn in their place depends on the step alone. Where nothing else is found they stay.
         """
         examples = [self.examples[i] for i in self.order.indices(step)]
-        completions = self._sample(examples, step)
+        completions = self._sample(examples, step, past)
         rewards, valid = self._reward(examples, completions)
         for turn in range(getattr(self.options, "resample", 0)):
             dull = (_spread(rewards, valid) <= 0).nonzero().flatten().tolist()
@@ -181,6 +190,8 @@ class Rollouts:
             found, usable = self._reward(others, answers)
             good = (_spread(found, usable) > 0).nonzero().flatten().tolist()
             for place, new in zip(dull, good, strict=False):
+                if past is not None:
+                    past.logits = None  # it has the prompt that was replaced
                 examples[place], completions[place] = others[new], answers[new]
                 rewards[place], valid[place] = found[new], usable[new]
         return examples, completions, rewards, valid
@@ -216,7 +227,7 @@ class Rollouts:
         shape = (len(batch.groups), -1, width)
         return values.view(shape), mask.view(shape)
 
-    def _sample(self, examples: Sequence[Example], step: int) -> list[list[Completion]]:
+    def _sample(self, examples: Sequence[Example], step: int, past: Past | None = None) -> list[list[Completion]]:
         requests = [
             Request(
                 example.prompt,
@@ -232,6 +243,7 @@ class Rollouts:
             pad=self.tokenizer.pad_token_id,
             samples=self.options.group_size,
             temperature=self.options.temperature,
+            past=past,
         )
 
     def _reward(self, examples: Sequence[Example], completions: list[list[Completion]]) -> tuple[Tensor, Tensor]:

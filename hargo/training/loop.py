@@ -19,6 +19,7 @@ from torch import Tensor
 from hargo.config.options import OptimOptions
 from hargo.errors import Interrupted, UserError
 from hargo.methods.base import Method, Tokens
+from hargo.models.attention import Past
 from hargo.training import checkpoint
 from hargo.training.log import StepLog
 from hargo.training.pack import Group, Packed, Scores, pack, plan, score
@@ -37,6 +38,7 @@ class Batch:
     reference_point: see `Tokens`
     ref_logp: per pass, [responses of the pass, longest of them], log pi_ref at the sampling temperature
     sampled_logp: per response, what the rollout gave its tokens, held against the first pass in the log
+    past: the prompts as the rollout read them, for the first pass over a batch that is one pass
     metrics: the stage's figures for the log
     """
 
@@ -50,6 +52,7 @@ class Batch:
     reference_point: float = 0.0
     ref_logp: list[Tensor] | None = None
     sampled_logp: list[list[float]] | None = None
+    past: Past | None = None
     metrics: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -154,7 +157,8 @@ def train_step(
         figures: dict[str, float] = {}
         ratio_max = 0.0
         for number, packed in enumerate(batch.packed):
-            scores = score(model, packed, stage.temperature, entropy=sampled, values=stage.method.critic)
+            past, batch.past = batch.past, None  # of these weights, and of one backward pass
+            scores = score(model, packed, stage.temperature, entropy=sampled, values=stage.method.critic, past=past)
             if inner == 0:
                 # on policy: the ratio is exactly 1, and later passes compare with these
                 old.append(scores.logp.detach())

@@ -3,9 +3,11 @@
     [ prefix | prompt_a | a_1 | a_2 | prompt_b | b_1 | b_2 ]
 
 A response sees its prompt and itself; position ids of every response start where its prompt ends. What all prompts
-of the row begin with, such as a system message, comes once. Costs P + G R tokens per group where the usual padded
-batch costs G (P + R). Exact: log-probabilities and gradients are
-those of each sequence alone. The idea is published as Prefix Grouper (arXiv 2506.05433).
+of the row begin with, such as a system message, comes once; the last token of a response, which predicts nothing,
+not at all. Costs P + G R tokens per group where the usual padded batch costs G (P + R). Exact: log-probabilities
+and gradients are those of each sequence alone. The idea is published as Prefix Grouper (arXiv 2506.05433).
+
+Where the rollout has read the prompts with a gradient (`Past`), a row holds the responses alone.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hargo.models.attention import Layout, common_prefix, for_attention, packs
+from hargo.models.attention import Continued, Layout, Past, common_prefix, for_attention, packs
 from hargo.training.logprob import log_probabilities
 
 
@@ -91,8 +93,8 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
         last_of_prompt = len(ids) - 1
         for response in group.responses:
             begin, length = len(ids), len(response)
-            ids += response
-            positions += range(len(group.prompt), len(group.prompt) + length)
+            ids += response[:-1]
+            positions += range(len(group.prompt), len(group.prompt) + length - 1)
             scored += [last_of_prompt, *range(begin, begin + length - 1)][:length]
             targets += response
             rows += [row] * length
@@ -103,17 +105,23 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     def long(values: list) -> Tensor:
         return torch.tensor(values, dtype=torch.long, device=device)
 
+    sizes = tuple((len(g.prompt) - prefix, _sizes(g)) for g in groups)
     return Packed(
         groups=list(groups),
         input_ids=long([ids]),
         position_ids=long([positions]),
-        layout=Layout(tuple((len(g.prompt) - prefix, tuple(map(len, g.responses))) for g in groups), prefix),
+        layout=Layout(sizes, prefix),
         scored=long(scored),
         targets=long(targets),
         slots=long(rows) * width + long(columns),
         responses=row,
         width=width,
     )
+
+
+def _sizes(group: Group) -> tuple[int, ...]:
+    """Tokens of each response in a row: without its last."""
+    return tuple(max(0, len(response) - 1) for response in group.responses)
 
 
 @dataclass(frozen=True)
@@ -141,11 +149,19 @@ def score(
     plain: bool = False,
     entropy: bool = False,
     values: bool = False,
+    past: Past | None = None,
 ) -> Scores:
     """Log-probabilities of the packed responses. Logits are computed at scored positions only, in float32 or more.
 
+    past: the prompts as the rollout read them with these weights; only the responses are then computed
     A model that cannot compute a packed row gets every response with a prompt of its own, which costs more.
     """
+    if past is not None:
+        assert not values, "a critic reads whole rows"
+        parts = _continue(model, packed, past)
+        found = [log_probabilities(*part[:2], temperature, plain=plain, entropy=entropy) for part in parts]
+        logp, at_one, spread = (torch.cat(x) for x in zip(*found, strict=True))
+        return _scores(packed, torch.cat([part[2] for part in parts]), logp, at_one, spread)
     states: list[Tensor] = []
     hook = None
     if values:  # what the output layer reads are the states at the scored positions
@@ -158,10 +174,55 @@ def score(
     logp, at_one, spread = log_probabilities(
         _scored(logits, kept), packed.targets, temperature, plain=plain, entropy=entropy
     )
-    mask = _matrix(torch.ones_like(logp), packed).bool()
-    worth = model.value_head(_scored(states[0], kept))[:, 0] if values else torch.zeros_like(at_one)
-    plain_, spread_, values_ = (_matrix(x, packed) for x in (at_one, spread, worth))
-    return Scores(_matrix(logp, packed), mask, plain_, spread_, values_)
+    worth = model.value_head(_scored(states[0], kept))[:, 0] if values else None
+    return _scores(packed, packed.slots, logp, at_one, spread, worth)
+
+
+def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Logits, targets and slots: of first tokens, which the prompts predict, and of the others."""
+    assert past.layout is not None and past.logits is not None
+    starts = [0]
+    for group in packed.groups:
+        starts.append(starts[-1] + len(group.responses))
+    ids: list[int] = []
+    positions: list[int] = []
+    # (what predicts it, token, its slot)
+    first: list[tuple[int, int, int]] = []
+    later: list[tuple[int, int]] = []
+    for place, number in enumerate(past.order):
+        group = packed.groups[number]
+        for row, response in enumerate(group.responses, starts[number]):
+            ids += response[:-1]
+            positions += range(len(group.prompt), len(group.prompt) + len(response) - 1)
+            slots = range(row * packed.width, row * packed.width + len(response))
+            first += [(place, *pair) for pair in zip(response[:1], slots[:1], strict=True)]
+            later += zip(response[1:], slots[1:], strict=True)
+    device = packed.input_ids.device
+    which, target, slot = torch.tensor(first, device=device).T
+    parts = [(past.logits[which], target, slot)]
+    if ids:
+        groups = [(size, _sizes(packed.groups[i])) for size, i in zip(past.layout.sizes, past.order, strict=True)]
+        inputs, places = (torch.tensor([x], device=device) for x in (ids, positions))
+        layout = Continued(tuple(groups), past.layout.prefix, past=past)
+        logits = model(
+            input_ids=inputs, position_ids=places, attention_mask=None, use_cache=False, layout=layout
+        ).logits
+        parts.append((logits[0], *torch.tensor(later, device=device).T))
+    return parts
+
+
+def _scores(
+    packed: Packed, slots: Tensor, logp: Tensor, at_one: Tensor, spread: Tensor, worth: Tensor | None = None
+) -> Scores:
+    """Values of single tokens [S] in their places [R, T]."""
+
+    def matrix(values: Tensor) -> Tensor:
+        flat = values.new_zeros(packed.responses * packed.width)
+        return flat.index_copy(0, slots, values).view(packed.responses, packed.width)
+
+    mask = matrix(torch.ones_like(logp)).bool()
+    worth = torch.zeros_like(at_one) if worth is None else worth
+    return Scores(matrix(logp), mask, matrix(at_one), matrix(spread), matrix(worth))
 
 
 def _row(packed: Packed, model: Any) -> dict[str, Any]:
@@ -201,9 +262,3 @@ def _rows(packed: Packed) -> tuple[dict[str, Any], Tensor]:
 def _scored(values: Tensor, kept: Tensor | None) -> Tensor:
     """[1, S, n] of a packed row or [R, T + 1, n] of padded ones -> [S, n]."""
     return values[0] if kept is None else values[kept]
-
-
-def _matrix(values: Tensor, packed: Packed) -> Tensor:
-    """[S] -> [R, T], zeros elsewhere."""
-    flat = values.new_zeros(packed.responses * packed.width)
-    return flat.index_copy(0, packed.slots, values).view(packed.responses, packed.width)

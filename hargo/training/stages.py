@@ -90,7 +90,8 @@ def train(
     if learner.critic:
         add_critic(run.model)
     stop = stop_ids(run.model, run.tokenizer)
-    stage = Rollouts(run.model, reference, run.tokenizer, run.examples, options, learner, seed, stop)
+    reuse = not study.compute.gradient_checkpointing  # who computes activations again does not want them kept
+    stage = Rollouts(run.model, reference, run.tokenizer, run.examples, options, learner, seed, stop, reuse)
     longest = max(len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) for e in run.examples)
     run.train(stage, longest)
 

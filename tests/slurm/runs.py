@@ -80,7 +80,7 @@ class Run:
                 body = f"echo {name}: error: Problem talking to the database: Connection refused >&2; exit 1"
             if name in first:
                 body = f"if mkdir {self.tools}/{name}.first 2>/dev/null; then {first[name]}; fi\n{body}"
-            path.write_text(f"#!/bin/bash\necho {name} \"$@\" >> {self.tools}/calls\n{body}\n")
+            path.write_text(f'#!/bin/bash\necho {name} "$@" >> {self.tools}/calls\n{body}\n')
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def wait(self, seconds: float = 180) -> int:

@@ -21,7 +21,7 @@ STUDY = [
     "data={embedded: {kernels: 60, eval_kernels: 24, mlperf: 60, eval_mlperf: 20, plp: 40, eval_plp: 10}}",
     "pretrain={steps: 20, checkpoint_every: 1000}",
     "sft={max_steps: 450, epochs: 100, checkpoint_every: 1000}",
-    "rl={max_steps: 45, epochs: 100, checkpoint_every: 1000}",
+    "rl={max_steps: 110, epochs: 100, checkpoint_every: 1000}",
 ]
 MODELS = {"sft": "results/cut/sft/seed0", "train": "results/cut/train/hargo/seed0"}
 
