@@ -15,7 +15,9 @@ from typing import Any
 
 import common  # first: it binds threads before torch is imported
 
+from hargo import provenance
 from hargo.config.options import PolicyOptions
+from hargo.io import read_json
 from hargo.methods import load
 from hargo.models.encode import prompt_text
 from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
@@ -155,6 +157,7 @@ def main() -> None:
                 "seconds": common.median(found),
                 "samples_per_second": samples / common.median(found),
                 "peak_gb": max(step["peak"] for step in found) / 1e9,
+                "revision": (provenance.git_revision() or {}).get("revision"),
                 "steps": found,
             }
             for name, found in steps.items()
@@ -162,7 +165,9 @@ def main() -> None:
         for name, found in figures[str(group)].items():
             print(f"G={group} {name}: {found['seconds']:.2f} s a step, {found['peak_gb']:.1f} GB")
     name = "races" if options.races else "step" if "trl" in options.rivals else "methods"
-    common.write(options, name, figures)
+    path = options.out / f"{name}.json"
+    known = read_json(path)["figures"] if path.is_file() else {}  # of other G, which took hours
+    common.write(options, name, {**known, **figures})
 
 
 if __name__ == "__main__":

@@ -33,7 +33,8 @@ def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
         for name, found in rivals.items():
             times = ours / found["samples_per_second"]
             rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, found["peak_gb"]])
-    head = ["", "engine", "s a step", "samples/s", "grpo is faster by", "peak GB"]
+            rows[-1].append(str(found.get("revision"))[:7])
+    head = ["", "engine", "s a step", "samples/s", "grpo is faster by", "peak GB", "revision"]
     return f"## {title}\n\n" + table(head, rows)
 
 

@@ -139,7 +139,7 @@ class _Run:
             "options": options.model_dump(exclude={"checkpoint_every"}),
             "threads": study.compute.threads,
             # other numbers, if only in rounding
-            **study.compute.model_dump(include={"precision", "compile", "fused_adamw"}, exclude_defaults=True),
+            **study.compute.model_dump(exclude={"threads", "device"}, exclude_defaults=True),
             "model": study.model.model_dump(),
             "data": _digest(self.examples),
             "start": _weights_digest(model),
