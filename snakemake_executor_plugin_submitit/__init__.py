@@ -49,7 +49,7 @@ class ExecutorSettings(ExecutorSettingsBase):
     array_cap: int = field(default=500, metadata={"help": "Most jobs of one array."})
     poll: int = field(
         default=0,
-        metadata={"help": "Seconds between looks at the queue; 0: Snakemake's --seconds-between-status-checks."},
+        metadata={"help": "Seconds between looks at jobs, at most one call of Slurm each; 0: Snakemake's setting."},
     )
     deadline: int = field(
         default=120,
