@@ -11,6 +11,8 @@ TRL runs as it is fastest here: one group per micro-batch, no gradient checkpoin
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Callable
 from typing import Any
 
 import common  # first: it binds threads before torch is imported
@@ -52,13 +54,33 @@ def work(options: argparse.Namespace, rival: str, group: int) -> None:
         trl(options, group)
         return
     policy, stage, chosen, optimizer = ours(options, group, rival)
+    own = own_seconds(stage.method)
     steps = iter(range(options.rounds + 1))
 
     def step() -> dict[str, Any]:
         record = loop.train_step(policy, stage, optimizer, chosen, next(steps))
-        return {"length": record["length/mean"], "tokens": record["tokens"]}
+        spent = own["seconds"]
+        own["seconds"] = 0.0
+        return {"length": record["length/mean"], "tokens": record["tokens"], "own": spent}
 
     common.serve(step)
+
+
+def own_seconds(method: Any) -> dict[str, float]:
+    """Seconds spent in what a method itself computes, its weights and its loss, from now on."""
+    own = {"seconds": 0.0}
+
+    def timed(inner: Callable[..., Any]) -> Callable[..., Any]:
+        def outer(*args: Any) -> Any:
+            began = time.perf_counter()
+            found = inner(*args)
+            own["seconds"] += time.perf_counter() - began
+            return found
+
+        return outer
+
+    method.shares, method.loss = timed(method.shares), timed(method.loss)
+    return own
 
 
 def trl(options: argparse.Namespace, group: int) -> None:
@@ -157,6 +179,7 @@ def main() -> None:
                 "seconds": common.median(found),
                 "samples_per_second": samples / common.median(found),
                 "peak_gb": max(step["peak"] for step in found) / 1e9,
+                **({"own_seconds": common.median(found, "own")} if "own" in found[0] else {}),
                 "revision": (provenance.git_revision() or {}).get("revision"),
                 "steps": found,
             }
