@@ -248,7 +248,8 @@ def machine() -> dict[str, Any]:
     keep = ("versions", "git", "platform", "cpu", "cores", "device", "threads", "environment")
     found = provenance.record(ComputeOptions())
     versions = found["versions"] | {"trl": metadata.version("trl")} if _installed("trl") else found["versions"]
-    return {**{key: found[key] for key in keep}, "versions": versions}
+    # threads that are bound make the process see one core
+    return {**{key: found[key] for key in keep}, "cores": len(CORES), "versions": versions}
 
 
 def _installed(name: str) -> bool:

@@ -34,7 +34,7 @@ def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
             times = ours / found["samples_per_second"]
             rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, found["peak_gb"]])
             rows[-1] += [f"{1000 * found['own_seconds']:.1f}" if "own_seconds" in found else ""]
-            rows[-1] += [str(found.get("revision"))[:7]]
+            rows[-1] += [(found.get("revision") or "")[:7]]
     head = ["", "engine", "s a step", "samples/s", "grpo is faster by", "peak GB", "weights and loss, ms", "revision"]
     return f"## {title}\n\n" + table(head, rows)
 
