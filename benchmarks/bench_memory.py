@@ -28,9 +28,8 @@ def main() -> None:
                 options.switch = switch
                 shared = common.again(STEP, options, "--groups", group, "--tokens", count, "--worker", "grpo")
                 name = f"{count} tokens{', computed again' if switch else ''}"
-                steps = common.take_turns({name: shared}, options.rounds)[
-                    name
-                ]  # one after the other: they may not fit together
+                # one after the other: they may not fit together
+                steps = common.take_turns({name: shared}, options.rounds)[name]
                 peaks[name] = {"peak_gb": max(step["peak"] for step in steps) / 1e9, "seconds": common.median(steps)}
                 print(f"G={group} {name}: {peaks[name]['peak_gb']:.2f} GB")
         figures[str(group)] = peaks

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -27,17 +27,16 @@ NAME = "hargo"
 WORTH_SHARING = 8
 
 
+class How(NamedTuple):
+    """What a layer asks of attention. scale: of the scores; window: positions that a token looks back, if not all."""
+
+    scale: float | None
+    dropout: float
+    window: int | None
+
+
 class Attends(Protocol):
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        scale: float | None,
-        dropout: float,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
         """query: [1, heads, N, width]; key, value: [1, key heads, N, width] -> like query."""
         ...
 
@@ -71,30 +70,19 @@ class Layout:
             start += size
         return visible
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        scale: float | None,
-        dropout: float,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
         # split once, not sliced: the gradient of every slice would be as long as the row
         parts = [x.split([self.prefix, *self.sizes], dim=2) for x in (query, key, value)]
         first, first_k, first_v = (part[0] for part in parts)
-        done = [self._part(first, first_k, first_v, 0, (), window, scale, dropout)] if self.prefix else []
+        done = [self._part(first, first_k, first_v, 0, (), how)] if self.prefix else []
         for (prompt, responses), q, k, v in zip(self.groups, *(part[1:] for part in parts), strict=True):
             if self.prefix:
                 k, v = torch.cat([first_k, k], dim=2), torch.cat([first_v, v], dim=2)
             # responses apart, so that the prompt is not compared with them
             seen = self.prefix + prompt
-            done.append(
-                self._part(q[:, :, :prompt], k[:, :, :seen], v[:, :, :seen], self.prefix, (), window, scale, dropout)
-            )
+            done.append(self._part(q[:, :, :prompt], k[:, :, :seen], v[:, :, :seen], self.prefix, (), how))
             if sum(responses):
-                done.append(self._part(q[:, :, prompt:], k, v, seen, responses, window, scale, dropout))
+                done.append(self._part(q[:, :, prompt:], k, v, seen, responses, how))
         return torch.cat(done, dim=2)
 
     def _part(
@@ -104,12 +92,11 @@ class Layout:
         value: Tensor,
         before: int,
         responses: tuple[int, ...],
-        window: int | None,
-        scale: float | None,
-        dropout: float,
+        how: How,
     ) -> Tensor:
         """Attention of the last tokens of a group; `before`: how many of its keys are older than they."""
         prompt = before if responses else key.shape[2]
+        window = how.window
         narrow = window if window is not None and window < prompt + max(responses, default=0) else None
         bias = None
         if before or responses or narrow:
@@ -118,7 +105,7 @@ class Layout:
                 visible = group_mask(prompt, responses, narrow)[before:]
                 self.masks[kind] = additive(visible, query)
             bias = self.masks[kind]
-        return sdpa(query, key, value, bias, scale, dropout)
+        return sdpa(query, key, value, bias, how)
 
 
 @dataclass
@@ -143,16 +130,7 @@ class Continued(Layout):
 
     past: Past = field(default_factory=lambda: Past(0))
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        scale: float | None,
-        dropout: float,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
         sizes = [sum(responses) for _, responses in self.groups]
         before = [self.prefix, *(prompt for prompt, _ in self.groups)]
         first, *prompts = zip(*(x.split(before, dim=2) for x in self.past.layers[layer]), strict=True)
@@ -161,7 +139,7 @@ class Continued(Layout):
         for (prompt, responses), older, q, k, v in zip(self.groups, prompts, *own, strict=True):
             if sum(responses):
                 k, v = (torch.cat(parts, dim=2) for parts in zip(first, older, (k, v), strict=True))
-                done.append(self._part(q, k, v, self.prefix + prompt, responses, window, scale, dropout))
+                done.append(self._part(q, k, v, self.prefix + prompt, responses, how))
         return torch.cat(done, dim=2)
 
 
@@ -175,11 +153,11 @@ def common_prefix(prompts: Sequence[list[int]]) -> int:
     return shared if shared >= WORTH_SHARING else 0
 
 
-def sdpa(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, scale: float | None, dropout: float) -> Tensor:
+def sdpa(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, how: How) -> Tensor:
     """torch's attention; causal where there is no bias to add to the scores."""
     shared = query.shape[1] != key.shape[1]
     return F.scaled_dot_product_attention(
-        query, key, value, bias, dropout, is_causal=bias is None, scale=scale, enable_gqa=shared
+        query, key, value, bias, how.dropout, is_causal=bias is None, scale=how.scale, enable_gqa=shared
     )
 
 
@@ -219,7 +197,7 @@ def attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout, scaling, sliding_window=sliding_window, **more
         )
-    found = layout.attend(module.layer_idx, query, key, value, scaling, dropout, sliding_window)
+    found = layout.attend(module.layer_idx, query, key, value, How(scaling, dropout, sliding_window))
     return found.transpose(1, 2), None
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hargo.models.attention import Attends, Layout, Past, additive, common_prefix, sdpa
+from hargo.models.attention import Attends, How, Layout, Past, additive, common_prefix, sdpa
 from hargo.models.linear import few_rows
 from hargo.rollout.sample import Completion, Request, pick, uniforms
 
@@ -138,16 +138,7 @@ class Prompts:
         ends = torch.tensor(self.layout.sizes).cumsum(0) + prefix - 1
         self.last = ends.tolist()
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        scale: float | None,
-        dropout: float,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
         if self.past is not None:
             self.past.layers.append((key, value))
         sizes = [self.layout.prefix, *self.layout.sizes]
@@ -155,7 +146,7 @@ class Prompts:
         for group, part in zip(self.groups, own, strict=True):
             assert layer == len(group.store), "layers attend once, in their order"
             group.store.append(torch.cat([first, part], dim=2))
-        return self.layout.attend(layer, query, key, value, scale, dropout, window)
+        return self.layout.attend(layer, query, key, value, how)
 
 
 class Answers:
@@ -182,16 +173,7 @@ class Answers:
     def positions(self) -> list[int]:
         return [int(group.position[group.used - 1]) for group in self.groups for _ in group.rows]
 
-    def attend(
-        self,
-        layer: int,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        scale: float | None,
-        dropout: float,
-        window: int | None,
-    ) -> Tensor:
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
         done: list[Tensor] = []
         sizes = [len(group.rows) for group in self.groups]
         both = torch.cat([key, value])
@@ -201,7 +183,7 @@ class Answers:
             store = group.store[layer]
             store[:, :, group.used - len(group.rows) : group.used] = new
             keys, values = store[:, None, :, : group.used]
-            done.append(sdpa(q, keys, values, self._mask(number, group, window, q), scale, dropout))
+            done.append(sdpa(q, keys, values, self._mask(number, group, how.window, q), how))
         return torch.cat(done, dim=2)
 
     def _mask(self, number: int, group: _Group, window: int | None, like: Tensor) -> Tensor:

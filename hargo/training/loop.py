@@ -22,7 +22,7 @@ from hargo.methods.base import Method, Tokens
 from hargo.models.attention import Past
 from hargo.training import checkpoint
 from hargo.training.log import StepLog
-from hargo.training.pack import Group, Packed, Scores, pack, plan, score
+from hargo.training.pack import Group, Packed, Scores, pack, plan, rows_of, score
 from hargo.training.signals import asked_to_stop
 
 logger = logging.getLogger(__name__)
@@ -62,10 +62,8 @@ class Batch:
 
     def responses(self, number: int) -> list[int]:
         """Indices among all R responses of those in pass `number`."""
-        starts = [0]
-        for group in self.groups:
-            starts.append(starts[-1] + len(group.responses))
-        return [row for i in self.passes[number] for row in range(starts[i], starts[i + 1])]
+        rows = rows_of(self.groups)
+        return [row for i in self.passes[number] for row in rows[i]]
 
     @property
     def total_tokens(self) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -119,6 +120,12 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
     )
 
 
+def rows_of(groups: Sequence[Group]) -> list[range]:
+    """Numbers of each group's responses among those of all."""
+    ends = [*accumulate(len(group.responses) for group in groups)]
+    return [range(end - len(group.responses), end) for group, end in zip(groups, ends, strict=True)]
+
+
 def _sizes(group: Group) -> tuple[int, ...]:
     """Tokens of each response in a row: without its last."""
     return tuple(max(0, len(response) - 1) for response in group.responses)
@@ -181,9 +188,7 @@ def score(
 def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Logits, targets and slots: of first tokens, which the prompts predict, and of the others."""
     assert past.layout is not None and past.logits is not None
-    starts = [0]
-    for group in packed.groups:
-        starts.append(starts[-1] + len(group.responses))
+    rows = rows_of(packed.groups)
     ids: list[int] = []
     positions: list[int] = []
     # (what predicts it, token, its slot)
@@ -191,7 +196,7 @@ def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tens
     later: list[tuple[int, int]] = []
     for place, number in enumerate(past.order):
         group = packed.groups[number]
-        for row, response in enumerate(group.responses, starts[number]):
+        for row, response in zip(rows[number], group.responses, strict=True):
             ids += response[:-1]
             positions += range(len(group.prompt), len(group.prompt) + len(response) - 1)
             slots = range(row * packed.width, row * packed.width + len(response))

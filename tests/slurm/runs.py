@@ -80,7 +80,7 @@ class Run:
                 body = f"echo {name}: error: Problem talking to the database: Connection refused >&2; exit 1"
             if name in first:
                 body = f"if mkdir {self.tools}/{name}.first 2>/dev/null; then {first[name]}; fi\n{body}"
-            path.write_text(f'#!/bin/bash\necho {name} "$@" >> {self.tools}/calls\n{body}\n')
+            path.write_text(f"#!/bin/bash\necho {name} >> {self.tools}/calls\n{body}\n")
             path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def wait(self, seconds: float = 180) -> int:
@@ -99,5 +99,4 @@ class Run:
     def calls(self, *names: str) -> int:
         """How often these programs were called, by the executor or by jobs."""
         path = self.tools / "calls"
-        told = path.read_text().splitlines() if path.exists() else []
-        return sum(line.split()[0] in names for line in told)
+        return sum(path.read_text().split().count(name) for name in names) if path.exists() else 0
