@@ -23,10 +23,10 @@ def main() -> None:
     figures = {}
     for group in options.groups:
         peaks = {}
-        for switch in ([], ["gradient_checkpointing"]):
+        for switch in ("", "+gradient_checkpointing"):
             for count in options.tokens:
-                options.switch = switch
-                shared = common.again(STEP, options, "--groups", group, "--tokens", count, "--worker", "grpo")
+                rival = f"grpo+tokens_per_pass={count}{switch}"
+                shared = common.again(STEP, options, "--groups", group, "--worker", rival)
                 name = f"{count} tokens{', computed again' if switch else ''}"
                 # one after the other: they may not fit together
                 steps = common.take_turns({name: shared}, options.rounds)[name]

@@ -3,9 +3,12 @@
     python benchmarks/bench_step.py --groups 4 8            # ours and TRL's in turns
     python benchmarks/bench_step.py --groups 4 --races      # short answers, no reference
     python benchmarks/bench_step.py --groups 4 --rivals grpo hargo
+    python benchmarks/bench_step.py --groups 4 --rivals grpo grpo+compile grpo+tokens_per_pass=1024
     python benchmarks/bench_step.py --profile --groups 4    # where our step's time goes
 
-TRL runs as it is fastest here: one group per micro-batch, no gradient checkpointing.
+A rival is `trl` or a method with keys of `compute` or of its own after plus signs. A pass takes a whole step where
+`tokens_per_pass` does not say less. TRL runs as it is fastest here: one group per micro-batch, no gradient
+checkpointing. The learning rate is too small to change a weight, so that all answer with the same model at every step.
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 import common  # first: it binds threads before torch is imported
+import yaml
 
 from hargo import provenance
-from hargo.config.options import PolicyOptions
+from hargo.config.options import ComputeOptions, PolicyOptions
 from hargo.io import read_json
 from hargo.methods import load
 from hargo.models.encode import prompt_text
@@ -27,25 +31,38 @@ from hargo.training import loop
 from hargo.training.experience import Rollouts
 
 PROMPTS = 8
+WHOLE_STEP = 8192  # tokens: no step here has more
+STILL = 1e-15  # learning rate
 
 
-def ours(options: argparse.Namespace, group: int, method: str = "grpo") -> tuple[Any, Rollouts, PolicyOptions, Any]:
-    """Model, stage, options and optimiser of a run of `method`, before its first step."""
-    study = common.study(options)
+def parse(rival: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Method, its own keys and those of `compute` that `rival`, as in `grpo+tokens_per_pass=1024+compile`, names."""
+    method, *changes = rival.split("+")
+    found: dict[str, Any] = {}
+    for key, _, value in (change.partition("=") for change in changes):
+        found[key] = yaml.safe_load(value) if value else True
+    compute = {key: value for key, value in found.items() if key in ComputeOptions.model_fields}
+    return method, {key: value for key, value in found.items() if key not in compute}, compute
+
+
+def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[Any, Rollouts, PolicyOptions, Any]:
+    """Model, stage, options and optimiser of a run of `rival`, before its first step."""
+    method, own, compute = parse(rival)
+    study = common.study(options, compute)
     device = deterministic(study)
     folder, _ = common.prepare(options)
     tokenizer, policy = load_tokenizer(folder), load_model(folder, device, study.compute)
     found = study.method(method)
     assert isinstance(found, PolicyOptions)
-    changes = {"group_size": group, "prompts_per_step": PROMPTS, "tokens_per_pass": options.tokens}
-    chosen = found.model_copy(update={key: value for key, value in changes.items() if value is not None})
+    sizes = {"group_size": group, "prompts_per_step": PROMPTS, "tokens_per_pass": WHOLE_STEP, "learning_rate": STILL}
+    chosen = type(found).model_validate(found.model_dump() | sizes | own)
     examples = common.rows(options, tokenizer, PROMPTS * (options.rounds + 1))
     learner = load(method, chosen)
     reference = load_model(folder, device, study.compute).requires_grad_(False) if learner.reference else None
     reuse = not study.compute.gradient_checkpointing
     stage = Rollouts(policy, reference, tokenizer, examples, chosen, learner, 0, stop_ids(policy, tokenizer), reuse)
     stage.order = common.InOrder(PROMPTS)  # type: ignore[assignment]
-    return policy, stage, chosen, loop.make_optimizer(policy, chosen)
+    return policy, stage, chosen, loop.make_optimizer(policy, chosen, study.compute.fused_adamw)
 
 
 def work(options: argparse.Namespace, rival: str, group: int) -> None:
@@ -132,7 +149,7 @@ def trl(options: argparse.Namespace, group: int) -> None:
         max_completion_length=common.new_tokens(options),
         temperature=study.rl.temperature,
         beta=study.rl.beta,
-        learning_rate=study.rl.learning_rate,
+        learning_rate=STILL,
         gradient_checkpointing=False,
         bf16=False,
         use_cpu=not torch.cuda.is_available(),
@@ -154,9 +171,8 @@ def trl(options: argparse.Namespace, group: int) -> None:
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[4, 8], help="G, answers per prompt")
-    parser.add_argument("--rivals", nargs="+", default=["grpo", "trl"], help="of grpo, hargo and other methods, trl")
+    parser.add_argument("--rivals", nargs="+", default=["grpo", "trl"], help="trl and methods, as above")
     parser.add_argument("--profile", action="store_true", help="time the parts of our step")
-    parser.add_argument("--tokens", type=int, default=4096, help="tokens per pass: a whole step")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -170,7 +186,7 @@ def main() -> None:
         return
     figures = {}
     for group in options.groups:
-        shared = common.again(__file__, options, "--tokens", options.tokens, "--groups", group)
+        shared = common.again(__file__, options, "--groups", group)
         rivals = {name: [*shared, "--worker", name] for name in options.rivals}
         steps = common.take_turns(rivals, options.rounds)
         samples = PROMPTS * group
@@ -187,7 +203,8 @@ def main() -> None:
         }
         for name, found in figures[str(group)].items():
             print(f"G={group} {name}: {found['seconds']:.2f} s a step, {found['peak_gb']:.1f} GB")
-    name = "races" if options.races else "step" if "trl" in options.rivals else "methods"
+    methods = {parse(rival)[0] for rival in options.rivals}
+    name = "races" if options.races else "step" if "trl" in methods else "methods" if len(methods) > 1 else "switches"
     path = options.out / f"{name}.json"
     known = read_json(path)["figures"] if path.is_file() else {}  # of other G, which took hours
     common.write(options, name, {**known, **figures})

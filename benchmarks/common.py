@@ -43,7 +43,6 @@ def parser(purpose: str | None) -> argparse.ArgumentParser:
     made.add_argument("--cache", type=Path, default=ROOT / "results" / "cache" / "bench", help="model and rows")
     made.add_argument("--out", type=Path, default=ROOT / "results" / "bench", help="where figures are written")
     made.add_argument("--rounds", type=int, default=5, help="steps of each rival, after one that warms up")
-    made.add_argument("--switch", nargs="*", default=[], help="keys of `compute` to set true, such as compile")
     made.add_argument(
         "--races", action="store_true", help="race rows alone, answers to 2 tokens, beta 0, hence no reference"
     )
@@ -54,7 +53,7 @@ def new_tokens(options: argparse.Namespace) -> int:
     return 2 if options.races else NEW_TOKENS
 
 
-def study(options: argparse.Namespace) -> Study:
+def study(options: argparse.Namespace, compute: dict[str, Any] | None = None) -> Study:
     """The study that the benchmarks time: real rows, a real model, answers of every task to 64 tokens."""
     found = load_study(options.study)
     rl = {
@@ -64,7 +63,7 @@ def study(options: argparse.Namespace) -> Study:
     }
     over: dict[str, Any] = {
         "rl": rl,
-        "compute": {"threads": THREADS, **dict.fromkeys(options.switch, True)},
+        "compute": {"threads": THREADS, **(compute or {})},
         "sft": {"max_steps": 40, "checkpoint_every": 40},
     }
     if options.hpcgpt:
@@ -191,8 +190,6 @@ def again(script: str, options: argparse.Namespace, *more: Any) -> list[str]:
         shared += ["--hpcgpt", options.hpcgpt]
     if options.races:
         shared += ["--races"]
-    if options.switch:
-        shared += ["--switch", *options.switch]
     return [str(part) for part in (script, *shared, *more)]
 
 
@@ -239,6 +236,12 @@ def gemm_peak(device: str = "cpu", dtype: torch.dtype = torch.float32) -> float:
     """FLOP/s of the product of two matrices of 2,048 rows and columns: what this machine gives at best."""
     a, b = (torch.randn(2048, 2048, device=device, dtype=dtype) for _ in range(2))
     return 2 * 2048**3 / clock(lambda: a @ b, 9)
+
+
+def bandwidth(device: str = "cpu") -> float:
+    """Bytes/s at which half a gigabyte is read."""
+    many = torch.ones(1 << 27, device=device)
+    return many.numel() * many.element_size() / clock(many.sum, 9)
 
 
 def machine() -> dict[str, Any]:

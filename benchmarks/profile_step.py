@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -35,6 +36,15 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
 
         setattr(owner, name, outer)
 
+    written: list[int] = []
+    sample = experience.generate
+
+    def remembered(*args: Any, **kwargs: Any) -> Any:
+        found = sample(*args, **kwargs)
+        written.append(max(len(completion.ids) for group in found for completion in group))
+        return found
+
+    experience.generate = remembered
     timed(experience, "generate", "rollout")
     timed(stage, "_reward", "reward")
     timed(stage, "_ask_reference", "reference")
@@ -50,13 +60,15 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
         rounds.append(dict(seconds))
         print(number, {k: round(v, 2) for k, v in seconds.items()}, record["tokens"], round(record["length/mean"], 1))
     parts = {name: common.median(rounds[1:], name) for name in rounds[1]}
+    # the first token comes with the prompts; every other reads all weights again
+    read = (statistics.median(written[1:]) - 1) * sum(p.numel() * p.element_size() for p in policy.parameters())
     with FlopCounterMode(display=False) as counter:
         loop.train_step(policy, stage, optimizer, chosen, options.rounds)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as trace:
         loop.train_step(policy, stage, optimizer, chosen, options.rounds)
     own = {event.key: event.self_cpu_time_total / 1e6 for event in trace.key_averages()}
     total = sum(own.values())
-    peak = common.gemm_peak()
+    peak, bandwidth = common.gemm_peak(), common.bandwidth(str(policy.device))
     flops = counter.get_total_flops()
     last = rounds[-1]["step"]
     top = sorted(own.items(), key=lambda item: -item[1])[:15]
@@ -69,6 +81,8 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
         "gemm_peak": peak,
         "flops": flops,
         "floor_seconds": flops / peak,
+        "bandwidth": bandwidth,
+        "decoding_floor_seconds": read / bandwidth,
         "seconds": last,
         "own_seconds": dict(top),
     }

@@ -29,13 +29,22 @@ def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
     """Table of `bench_step.py`, one line per G and engine or method."""
     rows = []
     for group, rivals in figures.items():
-        ours = rivals["grpo"]["samples_per_second"]
+        first = next(iter(rivals.values()))
         for name, found in rivals.items():
-            times = ours / found["samples_per_second"]
+            times = found["seconds"] / first["seconds"]
             rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, found["peak_gb"]])
             rows[-1] += [f"{1000 * found['own_seconds']:.1f}" if "own_seconds" in found else ""]
             rows[-1] += [(found.get("revision") or "")[:7]]
-    head = ["", "engine", "s a step", "samples/s", "grpo is faster by", "peak GB", "weights and loss, ms", "revision"]
+    head = [
+        "",
+        "engine",
+        "s a step",
+        "samples/s",
+        "times as long as the first",
+        "peak GB",
+        "weights and loss, ms",
+        "revision",
+    ]
     return f"## {title}\n\n" + table(head, rows)
 
 
@@ -44,8 +53,17 @@ def profile(figures: dict[str, Any]) -> str:
     rows = [[name, *(found["parts"].get(name, 0.0) for found in figures.values())] for name in [*parts, "step"]]
     rows += [
         ["matrix products, share", *(found["gemm_share"] for found in figures.values())],
-        ["peak, GFLOP/s", *(found["gemm_peak"] / 1e9 for found in figures.values())],
-        ["floor at that peak, s", *(found["floor_seconds"] for found in figures.values())],
+        ["peak of matrix products, GFLOP/s", *(found["gemm_peak"] / 1e9 for found in figures.values())],
+        ["all floating-point work at that peak, seconds", *(found["floor_seconds"] for found in figures.values())],
+        ["memory, GB/s", *(found["bandwidth"] / 1e9 for found in figures.values())],
+        [
+            "reading the weights for every token of the longest answer, seconds",
+            *(found["decoding_floor_seconds"] for found in figures.values()),
+        ],
+        [
+            "a step over all floating-point work at the peak",
+            *(found["seconds"] / found["floor_seconds"] for found in figures.values()),
+        ],
     ]
     return "## Where the time of a step goes\n\n" + table(["seconds", *(f"G={g}" for g in figures)], rows)
 
@@ -86,30 +104,43 @@ def machine(found: dict[str, Any]) -> str:
     )
 
 
-def figure(figures: dict[str, Any], path: Path) -> None:
-    """Share of the token ratio that the training pass reaches, over G and prompt length."""
+def figure(step: dict[str, Any], scaling: dict[str, Any], path: Path) -> None:
+    """Seconds of a step beside those of others, and how much of the token ratio the training pass reaches."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    bars = [(f"{name}, G={g}", found["seconds"]) for g, rivals in step.items() for name, found in rivals.items()]
+    names, seconds = zip(*reversed(bars), strict=True) if bars else ((), ())
+    drawn = left.barh(names, seconds, color=["#b0b0b0" if name.startswith("trl") else "#1f5582" for name in names])
+    left.bar_label(drawn, fmt="%.1f", padding=3, fontsize=7)
+    left.set(xlabel="seconds a step")
+    left.tick_params(axis="y", labelsize=7)
+    left.spines[["top", "right"]].set_visible(False)
+    tokens(right, scaling)
+    fig.savefig(path, metadata={"Date": None})
+
+
+def tokens(axis: Any, figures: dict[str, Any]) -> None:
+    """Speed of the training pass over the token ratio."""
     ratio, reached = ([f[key] for f in figures.values()] for key in ("token_ratio", "times_as_fast"))
     axis.scatter(ratio, reached, color="#1f5582", zorder=3)
     for name, x, y in zip(figures, ratio, reached, strict=True):
         axis.annotate(name, (x, y), textcoords="offset points", xytext=(4, -9), fontsize=6)
-    top = max([*ratio, *reached])
+    top = max([1.0, *ratio, *reached])
     axis.plot([1, top], [1, top], color="#999999", lw=1, label="token ratio")
     axis.plot([1, top], [0.8, 0.8 * top], color="#999999", lw=1, ls=":", label="80 % of it")
     axis.set(xlabel="token ratio G(P+R)/(P+GR)", ylabel="times as fast as padded")
     axis.legend(frameon=False)
-    fig.savefig(path, metadata={"Date": None})
 
 
 PARTS = {
     "step": steps,
     "races": partial(steps, title="A step on race rows: answers to 2 tokens, no reference"),
-    "methods": partial(steps, title="HARGO's step beside GRPO's"),
+    "methods": partial(steps, title="HARGO's step beside GRPO's, on the same answers"),
+    "switches": partial(steps, title="A step with other switches"),
     "profile": profile,
     "rollout": rollout,
     "memory": memory,
@@ -129,10 +160,9 @@ def main() -> None:
         raise SystemExit(f"error: {options.out} holds no figures; run a benchmark first")
     sections = [machine(next(iter(found.values()))["machine"])]
     sections += [PARTS[name](part["figures"]) for name, part in found.items()]
-    if "scaling" in found:
-        drawn = options.docs.with_suffix(".svg")
-        figure(found["scaling"]["figures"], drawn)
-        sections.append(f"![Speed of the training pass over the token ratio]({drawn.name})")
+    drawn = options.docs.with_suffix(".svg")
+    figure(*(found.get(name, {"figures": {}})["figures"] for name in ("step", "scaling")), drawn)
+    sections.append(f"![Seconds of a step, and speed of the training pass over the token ratio]({drawn.name})")
     before, _, rest = options.docs.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     write_text(options.docs, before + BEGIN + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)
