@@ -6,6 +6,7 @@ A prompt's cache is expanded to its G samples, finished rows leave the batch, pr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,8 @@ class _Batch:
                 input_ids=token.unsqueeze(-1),
                 attention_mask=mask,
                 position_ids=position.unsqueeze(-1),
-                cache=cache,
                 use_cache=True,
+                **cache_argument(cache),
             )
             logits = output.logits[:, -1]
             position = position + 1
@@ -101,10 +102,11 @@ class _Batch:
             input_ids=ids,
             attention_mask=mask,
             position_ids=positions,
-            cache=cache,
             use_cache=True,
             logits_to_keep=1,
+            **cache_argument(cache),
         )
+        assert cache.get_seq_length() == width, "the model keeps no cache under the name it was given"
         return output.logits[:, -1], cache, mask
 
     def _noise(self, longest: int) -> Tensor | None:
@@ -119,3 +121,11 @@ class _Batch:
     ) -> list[list[Completion]]:
         flat = [Completion(t[:n], p[:n], e) for t, p, n, e in zip(tokens, logps, lengths, ended, strict=True)]
         return [flat[i : i + self.samples] for i in range(0, len(flat), self.samples)]
+
+
+def cache_argument(cache: Any) -> dict[str, Any]:
+    """The cache under the name it has in the transformers at hand; models swallow a name they do not know."""
+    from transformers import LlamaForCausalLM
+
+    known = signature(LlamaForCausalLM.forward).parameters
+    return {"cache" if "cache" in known else "past_key_values": cache}
