@@ -52,12 +52,12 @@ def compare(model: Any, groups: list[Group], rounds: int) -> dict[str, float]:
     }
 
 
-def made(prompt: int, size: int, count: int = GROUPS) -> list[Group]:
+def made(vocabulary: int, prompt: int, size: int, count: int = GROUPS) -> list[Group]:
     """Groups of random tokens, all of one shape, their prompts with nothing in common."""
     generator = torch.Generator().manual_seed(0)
 
     def words(length: int) -> list[int]:
-        return torch.randint(100, 40_000, (length,), generator=generator).tolist()
+        return torch.randint(100, vocabulary, (length,), generator=generator).tolist()
 
     return [Group(words(prompt), [words(ANSWER) for _ in range(size)]) for _ in range(count)]
 
@@ -84,6 +84,7 @@ def main() -> None:
     device = deterministic(study)
     tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute)
     figures: dict[str, Any] = {}
+    words = model.config.vocab_size
 
     def add(name: str, subject: Any, groups: list[Group]) -> None:
         figures[name] = compare(subject, groups, options.rounds)
@@ -97,11 +98,11 @@ def main() -> None:
         )
         add(f"mix G={size}", model, [Group(p, [c.ids for c in g]) for p, g in zip(prompts, answers, strict=True)])
     for size in (2, 4, 8, 16) if "group" in options.only else ():
-        add(f"G={size} P=128", model, made(128, size))
+        add(f"G={size} P=128", model, made(words, 128, size))
     for prompt in (32, 64, 256, 512) if "prompt" in options.only else ():
-        add(f"G=4 P={prompt}", model, made(prompt, 4))
+        add(f"G=4 P={prompt}", model, made(words, prompt, 4))
     for layers in (6, 15) if "layers" in options.only else ():
-        add(f"{layers} layers", shorter(model, layers), made(128, 4))
+        add(f"{layers} layers", shorter(model, layers), made(words, 128, 4))
     common.write(options, "scaling", figures)
 
 

@@ -233,9 +233,10 @@ def clock(call: Callable[[], Any], times: int = 5) -> float:
 
 
 def gemm_peak(device: str = "cpu", dtype: torch.dtype = torch.float32) -> float:
-    """FLOP/s of the product of two matrices of 2,048 rows and columns: what this machine gives at best."""
-    a, b = (torch.randn(2048, 2048, device=device, dtype=dtype) for _ in range(2))
-    return 2 * 2048**3 / clock(lambda: a @ b, 9)
+    """FLOP/s of the product of two square matrices, large for the device: what it gives at best."""
+    size = 2048 if device == "cpu" else 8192
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    return 2 * size**3 / clock(lambda: a @ b, 9)
 
 
 def bandwidth(device: str = "cpu") -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 import common
 import torch
+from torch.autograd import DeviceType
 from torch.utils.flop_counter import FlopCounterMode
 
 from hargo.training import experience, loop
@@ -64,11 +65,18 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
     read = (statistics.median(written[1:]) - 1) * sum(p.numel() * p.element_size() for p in policy.parameters())
     with FlopCounterMode(display=False) as counter:
         loop.train_step(policy, stage, optimizer, chosen, options.rounds)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as trace:
+    cuda = policy.device.type == "cuda"
+    activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if cuda else [])]
+    with torch.profiler.profile(activities=activities) as trace:
         loop.train_step(policy, stage, optimizer, chosen, options.rounds)
-    own = {event.key: event.self_cpu_time_total / 1e6 for event in trace.key_averages()}
+    own = {
+        event.key: (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1e6
+        for event in trace.key_averages()
+        if event.device_type == DeviceType.CPU  # a kernel's time is that of the operation that launched it
+    }
     total = sum(own.values())
-    peak, bandwidth = common.gemm_peak(), common.bandwidth(str(policy.device))
+    kind = getattr(torch, common.study(options).compute.precision)
+    peak, bandwidth = common.gemm_peak(policy.device.type, kind), common.bandwidth(policy.device.type)
     flops = counter.get_total_flops()
     last = rounds[-1]["step"]
     top = sorted(own.items(), key=lambda item: -item[1])[:15]

@@ -1,9 +1,10 @@
 """Linear layers for a few rows at a time, as in decoding.
 
 MKL's product of a few rows with a transposed matrix spends more time on rearranging the matrix than on reading it.
-Measured at SmolLM2's shapes on one and on two AVX-512 cores: a wide matrix as a batch of blocks of 96 rows, which
-stay in a core's cache, takes up to half the time for 3 to 16 rows; with a tall matrix, the weights' side first
-takes two thirds for 12 rows and more. What is small, or one or two rows, is as fast as memory as it is.
+Measured at SmolLM2's shapes on AVX-512 cores, one and two from Intel and two from AMD: a wide matrix as a batch of
+blocks of 96 rows, which stay in a core's cache, takes up to half the time for 3 to 16 rows, on AMD any matrix for any
+number up to 64; on Intel, with a tall matrix, the weights' side first takes two thirds for 12 rows and more. What is
+small, or one or two rows, is as fast as memory as it is on Intel.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BATCHED, TURNED = range(3, 17), range(12, 65)
+from hargo.provenance import cpu_model
+
+AMD = "AMD" in cpu_model()
+BATCHED, TURNED = range(1, 65) if AMD else range(3, 17), range(12, 65)
 BLOCKS = (96, 64, 128)  # rows of a block, of which one must divide those of the matrix
-LARGE = 1 << 19  # elements that no longer fit the cache of a core
+LARGE = 1 << 18 if AMD else 1 << 19  # elements: from so many on a matrix is worth it
 
 
 @contextmanager
@@ -53,7 +57,7 @@ def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
     block = next((size for size in BLOCKS if wide % size == 0), None)
     if weight.dtype != torch.float32:
         return F.linear(x, weight, bias)
-    if wide >= deep and rows in BATCHED and block:
+    if block and rows in BATCHED and (AMD or wide >= deep):
         blocks = weight.view(-1, block, deep).transpose(1, 2)
         made = torch.bmm(flat.expand(len(blocks), rows, deep), blocks).transpose(0, 1).reshape(rows, wide)
     elif wide < deep and rows in TURNED:
