@@ -9,6 +9,7 @@ compared: it must be the same.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,11 @@ def theirs(model: Any, prompts: list[list[int]], pad: int, new: int, **more: Any
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--new", type=int, nargs="+", default=[2, 32, 64], help="new tokens of every answer")
-    parser.add_argument("--vllm", help="Python of an environment with vLLM, which takes turns too, in eager mode")
+    parser.add_argument(
+        "--vllm",
+        default=os.environ.get("VLLM_PYTHON"),
+        help="Python of an environment with vLLM, which takes turns too, in eager mode; VLLM_PYTHON by default",
+    )
     options = parser.parse_args()
     folder, _ = common.prepare(options)
     study = common.study(options)

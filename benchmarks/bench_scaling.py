@@ -99,7 +99,7 @@ def main() -> None:
         add(f"mix G={size}", model, [Group(p, [c.ids for c in g]) for p, g in zip(prompts, answers, strict=True)])
     for size in (2, 4, 8, 16) if "group" in options.only else ():
         add(f"G={size} P=128", model, made(words, 128, size))
-    for prompt in (32, 64, 256, 512) if "prompt" in options.only else ():
+    for prompt in (32, 512) if "prompt" in options.only else ():
         add(f"G=4 P={prompt}", model, made(words, prompt, 4))
     for layers in (6, 15) if "layers" in options.only else ():
         add(f"{layers} layers", shorter(model, layers), made(words, 128, 4))
