@@ -26,6 +26,11 @@ def eventually(ready: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.2)
 
 
+def heed_interrupts() -> None:
+    """What a shell starts in the background ignores them, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Run:
     """One call of Snakemake in a folder that is its own or that of an earlier run.
 
@@ -63,6 +68,7 @@ class Run:
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                preexec_fn=heed_interrupts,
             )
         STARTED.append(self.process)
 
