@@ -6,9 +6,7 @@ import pytest
 import tiny
 import torch
 
-from hargo.models import linear
 from hargo.models.attention import Past, packs
-from hargo.models.linear import few_rows
 from hargo.models.load import stop_ids
 from hargo.rollout import Request, generate, grouped, padded
 from hargo.rollout.sample import pick, uniforms
@@ -78,22 +76,6 @@ def test_a_token_is_the_inverse_of_the_cumulative_distribution():
     assert (upto[rows, token] >= draws - 1e-6).all()
     assert (upto[rows, token] - probability[rows, token] <= draws + 1e-6).all()
     torch.testing.assert_close(logp.double(), probability[rows, token].log(), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("amd", [False, True])
-@pytest.mark.parametrize("rows", [1, 4, 11, 12, 64, 65])
-def test_linear_layers_for_few_rows_compute_the_same(rows, amd, monkeypatch):
-    monkeypatch.setattr(linear, "AMD", amd)
-    monkeypatch.setattr(linear, "BATCHED", range(1, 65) if amd else range(3, 17))
-    wide, tall, odd = torch.nn.Linear(700, 960), torch.nn.Linear(960, 601), torch.nn.Linear(601, 999, bias=False)
-    model = torch.nn.Sequential(wide, tall, odd)
-    x = torch.randn(1, rows, 700)
-    with torch.no_grad():
-        wanted = model(x)
-        with few_rows(model):
-            assert all("forward" in vars(layer) for layer in model)
-            torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-5)
-    assert not any("forward" in vars(layer) for layer in model)
 
 
 def test_sampling_follows_the_distribution():

@@ -17,6 +17,7 @@ from hargo.config import Study
 from hargo.config.options import ComputeOptions
 from hargo.errors import UserError
 from hargo.io import atomic_folder, write_errors
+from hargo.models.linear import use_onednn
 from hargo.models.switches import switch_on
 
 logger = logging.getLogger(__name__)
@@ -106,6 +107,7 @@ def load_model(folder: str | Path, device: torch.device, compute: ComputeOptions
     with readable(folder):
         model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
     model = model.to(device).eval()
+    use_onednn(model)
     if compute is not None:
         switch_on(model, compute)
     return model
