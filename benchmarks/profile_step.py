@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import common
@@ -17,7 +18,12 @@ from torch.utils.flop_counter import FlopCounterMode
 from hargo.training import experience, loop
 from hargo.training.experience import Rollouts
 
-PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm")
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "mkldnn::_linear_pointwise")
+
+
+def work(x: Sequence[int], weight: Sequence[int], *_: Any, **__: Any) -> int:
+    """Floating-point operations of oneDNN's linear layer, which torch's counter does not know."""
+    return 2 * math.prod(x) * weight[0]
 
 
 def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: Any, optimizer: Any) -> dict[str, Any]:
@@ -63,7 +69,8 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
     parts = {name: common.median(rounds[1:], name) for name in rounds[1]}
     # the first token comes with the prompts; every other reads all weights again
     read = (statistics.median(written[1:]) - 1) * sum(p.numel() * p.element_size() for p in policy.parameters())
-    with FlopCounterMode(display=False) as counter:
+    known = {torch.ops.mkldnn._linear_pointwise: work} if hasattr(torch.ops.mkldnn, "_linear_pointwise") else {}
+    with FlopCounterMode(display=False, custom_mapping=known) as counter:
         loop.train_step(policy, stage, optimizer, chosen, options.rounds)
     cuda = policy.device.type == "cuda"
     activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if cuda else [])]
