@@ -37,13 +37,16 @@ demo: env ## run the demo study and print its headline table (another one: STUDY
 	@$(BIN)/hargo report --show --config $(STUDY)
 
 bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (two hours; BENCH_ARGS="--hpcgpt FOLDER")
-	for name in rollout scaling step memory; do $(BIN)/python benchmarks/bench_$$name.py $(BENCH_ARGS); done
+	$(BIN)/python benchmarks/bench_rollout.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_step.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --groups 4 --races $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --groups 4 --rivals grpo hargo --rounds 11 $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_step.py --profile $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_scaling.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_memory.py $(BENCH_ARGS)
 # three at once, in passes that leave each the memory
 	$(BIN)/python benchmarks/bench_step.py --groups 4 --rivals grpo+tokens_per_pass=1024 \
 	  grpo+tokens_per_pass=1024+compile grpo+tokens_per_pass=1024+fused_adamw=false $(BENCH_ARGS)
-	$(BIN)/python benchmarks/bench_step.py --profile $(BENCH_ARGS)
 	$(BIN)/python benchmarks/report.py
 
 test: env ## quick tests
