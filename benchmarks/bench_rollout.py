@@ -15,8 +15,11 @@ from typing import Any
 
 import common  # first: it binds threads before torch is imported
 import torch
+from transformers import AutoModelForCausalLM
 
+from hargo.config.options import ComputeOptions
 from hargo.models.load import deterministic, load_model, load_tokenizer
+from hargo.models.switches import switch_on
 from hargo.rollout import Request, generate
 
 PROMPTS, SAMPLES = 8, 4
@@ -47,6 +50,9 @@ def main() -> None:
     study = common.study(options)
     device = deterministic(study)
     tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute)
+    # as its users load it
+    rival = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+    switch_on(rival, ComputeOptions(precision=study.compute.precision))
     pad = tokenizer.pad_token_id
     batches = [[e.prompt for e in common.rows(options, tokenizer, PROMPTS * (n + 1))[-PROMPTS:]]
                for n in range(options.rounds + 1)]  # fmt: skip
@@ -60,7 +66,7 @@ def main() -> None:
     same = sum(
         a == b
         for prompts in batches
-        for a, b in zip(ours(prompts, 32, 1, None), theirs(model, prompts, pad, 32, do_sample=False), strict=True)
+        for a, b in zip(ours(prompts, 32, 1, None), theirs(rival, prompts, pad, 32, do_sample=False), strict=True)
     )
     figures["greedy texts equal"] = f"{same} of {PROMPTS * len(batches)}"
     vllm = common.Worker([str(WORKER), str(folder)], options.vllm) if options.vllm else None
@@ -70,7 +76,7 @@ def main() -> None:
         for number, prompts in enumerate(batches):
             rivals = {
                 "hargo": lambda p=prompts, n=new: ours(p, n, SAMPLES, 0.6),
-                "generate": lambda p=prompts, n=new: theirs(model, p, pad, n, **sampling),
+                "generate": lambda p=prompts, n=new: theirs(rival, p, pad, n, **sampling),
             }
             for name, call in rivals.items():
                 taken, cpu = common.timed(call)

@@ -22,14 +22,17 @@ def on_amd(model, monkeypatch, processor="AMD EPYC"):
     return model
 
 
+@pytest.mark.parametrize("amd", [False, pytest.param(True, marks=onednn)])
 @pytest.mark.parametrize("rows", [1, 4, 11, 12, 64, 65])
-def test_linear_layers_for_few_rows_compute_the_same(rows):
+def test_linear_layers_for_few_rows_compute_the_same(rows, amd, monkeypatch):
     wide, tall, odd = torch.nn.Linear(700, 960), torch.nn.Linear(960, 601), torch.nn.Linear(601, 999, bias=False)
     model = torch.nn.Sequential(wide, tall, odd)
     x = torch.randn(1, rows, 700)
     with torch.no_grad():
         wanted = model(x)
-        with few_rows(model):
+        if amd:
+            on_amd(model, monkeypatch)
+        with few_rows(model, 64):
             assert all("forward" in vars(layer) for layer in model)
             torch.testing.assert_close(model(x), wanted, rtol=1e-4, atol=1e-5)
     assert not any("forward" in vars(layer) for layer in model)
@@ -57,6 +60,8 @@ def test_onednn_layers_leave_other_types_and_autocast_to_torch(monkeypatch):
     layer = on_amd(torch.nn.Sequential(torch.nn.Linear(8, 4)), monkeypatch)
     monkeypatch.setattr(linear, "_product", None)
     with torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.randn(3, 8)).dtype == torch.bfloat16
+    with torch.no_grad(), few_rows(layer, 64), torch.autocast("cpu", torch.bfloat16):
         assert layer(torch.randn(3, 8)).dtype == torch.bfloat16
     assert layer.double()(torch.randn(3, 8, dtype=torch.float64)).dtype == torch.float64
 

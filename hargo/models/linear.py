@@ -28,6 +28,7 @@ BATCHED, TURNED = range(3, 17), range(12, 65)
 BLOCKS = (96, 64, 128)  # rows of a block, of which one must divide those of the matrix
 LARGE = 1 << 19  # elements that no longer fit the cache of a core
 SMALL = 1 << 16  # elements below which calling oneDNN costs more than it saves
+WORTH_PACKING = 32  # uses of a matrix from which laying it out anew for oneDNN beforehand pays, twenty as measured
 
 
 class OneDNN(torch.nn.Linear):
@@ -37,6 +38,8 @@ class OneDNN(torch.nn.Linear):
         usual = self.weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
         if usual or not input.numel():
             return super().forward(input)
+        if not torch.is_grad_enabled():
+            return _product(input, self.weight, self.bias)
         return _Products.apply(input, self.weight, self.bias)
 
 
@@ -76,18 +79,26 @@ def use_onednn(model: Any) -> None:
 
 
 @contextmanager
-def few_rows(model: Any) -> Iterator[None]:
-    """While open, the model's float32 linear layers on the CPU compute few rows the faster way, without gradient."""
-    changed = [
-        module
-        for module in model.modules()
-        if type(module) is torch.nn.Linear
-        and module.weight.device.type == "cpu"
-        and module.weight.numel() >= LARGE
-        and "forward" not in vars(module)
-    ]
-    for module in changed:
-        module.__dict__["forward"] = partial(_linear, module.weight, module.bias)
+def few_rows(model: Any, times: int) -> Iterator[None]:
+    """While open, the model's float32 linear layers on the CPU compute few rows the faster way, without gradient.
+
+    times: how often each will be used at most
+    """
+    changed = []
+    for module in model.modules():
+        if not isinstance(module, torch.nn.Linear) or "forward" in vars(module):
+            continue
+        weight, bias = module.weight, module.bias
+        if weight.device.type != "cpu" or weight.dtype != torch.float32:
+            continue
+        if type(module) is OneDNN and times >= WORTH_PACKING:
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
+            module.__dict__["forward"] = partial(_packed, module, packed)
+        elif type(module) is torch.nn.Linear and weight.numel() >= LARGE:
+            module.__dict__["forward"] = partial(_linear, weight, bias)
+        else:
+            continue
+        changed.append(module)
     try:
         with torch.compiler.set_stance("force_eager") if _compiled(model) else nullcontext():
             yield
@@ -100,12 +111,14 @@ def _compiled(model: Any) -> bool:
     return any(module._compiled_call_impl is not None for module in model.modules())
 
 
+def _packed(layer: OneDNN, packed: Tensor, x: Tensor) -> Tensor:
+    return OneDNN.forward(layer, x) if torch.is_autocast_enabled("cpu") else _product(x, packed, layer.bias)
+
+
 def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
     flat = x.reshape(-1, x.shape[-1])
     rows, (wide, deep) = len(flat), weight.shape
     block = next((size for size in BLOCKS if wide % size == 0), None)
-    if weight.dtype != torch.float32:
-        return F.linear(x, weight, bias)
     if wide >= deep and rows in BATCHED and block:
         blocks = weight.view(-1, block, deep).transpose(1, 2)
         made = torch.bmm(flat.expand(len(blocks), rows, deep), blocks).transpose(0, 1).reshape(rows, wide)

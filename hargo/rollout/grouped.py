@@ -42,7 +42,7 @@ def complete(
     logits = read.detach().repeat_interleave(samples, 0)
     alive = list(range(len(answers)))
     step = 0
-    with few_rows(model):
+    with few_rows(model, max(request.limit for request in requests)):
         while True:
             token, logp = pick(logits, None if noise is None else noise[alive, step], temperature)
             for i, new, value in zip(alive, token.tolist(), logp.tolist(), strict=True):
@@ -183,16 +183,19 @@ class Answers:
             store = group.store[layer]
             store[:, :, group.used - len(group.rows) : group.used] = new
             keys, values = store[:, None, :, : group.used]
-            done.append(sdpa(q, keys, values, self._mask(number, group, how.window, q), how))
+            # heads that share a key head as rows of one head: fewer, larger products
+            folded = q.reshape(1, keys.shape[1], -1, q.shape[3])
+            found = sdpa(folded, keys, values, self._mask(number, group, how.window, folded), how)
+            done.append(found.reshape(q.shape))
         return torch.cat(done, dim=2)
 
     def _mask(self, number: int, group: _Group, window: int | None, like: Tensor) -> Tensor:
-        """What to add to the scores of a group's answers: [answers, keys]."""
+        """What to add to the scores of a group's answers: [answers, keys], once for every head of `like`'s rows."""
         kind = (number, window)
         if kind not in self.masks:
             owner, position = group.owner[: group.used], group.position[: group.used]
             visible = (owner == 0) | (owner == torch.tensor(group.rows)[:, None] + 1)
             if window is not None:
                 visible &= position > position[-1] - window
-            self.masks[kind] = additive(visible, like)
+            self.masks[kind] = additive(visible, like).repeat(like.shape[2] // len(group.rows), 1)
         return self.masks[kind]
