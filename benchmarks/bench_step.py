@@ -184,14 +184,17 @@ def main() -> None:
 
         common.write(options, "profile", {str(g): profile(options, *ours(options, g)) for g in options.groups})
         return
-    figures = {}
+    methods = {parse(rival)[0] for rival in options.rivals}
+    name = "races" if options.races else "step" if "trl" in methods else "methods" if len(methods) > 1 else "switches"
+    path = options.out / f"{name}.json"
+    figures = read_json(path)["figures"] if path.is_file() else {}  # of other G, which took hours
     for group in options.groups:
         shared = common.again(__file__, options, "--groups", group)
         rivals = {name: [*shared, "--worker", name] for name in options.rivals}
         steps = common.take_turns(rivals, options.rounds)
         samples = PROMPTS * group
         figures[str(group)] = {
-            name: {
+            rival: {
                 "seconds": common.median(found),
                 "samples_per_second": samples / common.median(found),
                 "peak_gb": max(step["peak"] for step in found) / 1e9,
@@ -199,15 +202,11 @@ def main() -> None:
                 "revision": (provenance.git_revision() or {}).get("revision"),
                 "steps": found,
             }
-            for name, found in steps.items()
+            for rival, found in steps.items()
         }
-        for name, found in figures[str(group)].items():
-            print(f"G={group} {name}: {found['seconds']:.2f} s a step, {found['peak_gb']:.1f} GB")
-    methods = {parse(rival)[0] for rival in options.rivals}
-    name = "races" if options.races else "step" if "trl" in methods else "methods" if len(methods) > 1 else "switches"
-    path = options.out / f"{name}.json"
-    known = read_json(path)["figures"] if path.is_file() else {}  # of other G, which took hours
-    common.write(options, name, {**known, **figures})
+        for rival, found in figures[str(group)].items():
+            print(f"G={group} {rival}: {found['seconds']:.2f} s a step, {found['peak_gb']:.1f} GB")
+        common.write(options, name, figures)
 
 
 if __name__ == "__main__":
