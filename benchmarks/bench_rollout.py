@@ -15,7 +15,6 @@ from typing import Any
 
 import common  # first: it binds threads before torch is imported
 import torch
-from transformers import AutoModelForCausalLM
 
 from hargo.config.options import ComputeOptions
 from hargo.models.load import deterministic, load_model, load_tokenizer
@@ -50,8 +49,7 @@ def main() -> None:
     study = common.study(options)
     device = deterministic(study)
     tokenizer, model = load_tokenizer(folder), load_model(folder, device, study.compute)
-    # as its users load it
-    rival = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+    rival = common.stock_model(folder, device)
     switch_on(rival, ComputeOptions(precision=study.compute.precision))
     pad = tokenizer.pad_token_id
     batches = [[e.prompt for e in common.rows(options, tokenizer, PROMPTS * (n + 1))[-PROMPTS:]]

@@ -160,7 +160,7 @@ def trl(options: argparse.Namespace, group: int) -> None:
         disable_tqdm=True,
         logging_strategy="no",
     )
-    model = load_model(folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    model = common.stock_model(folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     trainer = GRPOTrainer(
         model, reward, args=config, train_dataset=Dataset.from_list(rows), processing_class=tokenizer,
         callbacks=[Turns()],

@@ -104,6 +104,13 @@ def rows(options: argparse.Namespace, tokenizer: Any, count: int) -> list[Exampl
     return [examples[i] for i in order[:count]]
 
 
+def stock_model(folder: Path, device: torch.device) -> Any:
+    """The model as users of transformers load it, in float32, for rivals."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device).eval()
+
+
 class InOrder:
     """Takes the place of the training order: step n has the n-th `batch` rows."""
 

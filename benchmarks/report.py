@@ -6,6 +6,7 @@ python benchmarks/report.py [--out results/bench] [--docs docs/performance.md]
 from __future__ import annotations
 
 import argparse
+import statistics
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,11 @@ def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
         first = next(iter(rivals.values()))
         for name, found in rivals.items():
             times = found["seconds"] / first["seconds"]
-            rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, found["peak_gb"]])
+            each = statistics.median(
+                b["seconds"] / a["seconds"] for a, b in zip(first["steps"], found["steps"], strict=True)
+            )
+            rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, each])
+            rows[-1] += [found["peak_gb"]]
             rows[-1] += [f"{1000 * found['own_seconds']:.1f}" if "own_seconds" in found else ""]
             rows[-1] += [(found.get("revision") or "")[:7]]
     head = [
