@@ -45,7 +45,8 @@ def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
         "engine",
         "s a step",
         "samples/s",
-        "times as long as the first",
+        "times the first's",
+        "step by step",
         "peak GB",
         "weights and loss, ms",
         "revision",
@@ -116,7 +117,11 @@ def figure(step: dict[str, Any], scaling: dict[str, Any], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    panels = 2 if scaling else 1
+    fig, axes = plt.subplots(
+        1, panels, figsize=(4.5 * panels, 3.2 if scaling else 1.6), layout="constrained", squeeze=False
+    )
+    left = axes[0, 0]
     bars = [(f"{name}, G={g}", found["seconds"]) for g, rivals in step.items() for name, found in rivals.items()]
     names, seconds = zip(*reversed(bars), strict=True) if bars else ((), ())
     drawn = left.barh(names, seconds, color=["#b0b0b0" if name.startswith("trl") else "#1f5582" for name in names])
@@ -124,7 +129,8 @@ def figure(step: dict[str, Any], scaling: dict[str, Any], path: Path) -> None:
     left.set(xlabel="seconds a step")
     left.tick_params(axis="y", labelsize=7)
     left.spines[["top", "right"]].set_visible(False)
-    tokens(right, scaling)
+    if scaling:
+        tokens(axes[0, 1], scaling)
     fig.savefig(path, metadata={"Date": None})
 
 
@@ -167,7 +173,9 @@ def main() -> None:
     sections += [PARTS[name](part["figures"]) for name, part in found.items()]
     drawn = options.docs.with_suffix(".svg")
     figure(*(found.get(name, {"figures": {}})["figures"] for name in ("step", "scaling")), drawn)
-    sections.append(f"![Seconds of a step, and speed of the training pass over the token ratio]({drawn.name})")
+    sections.append(
+        f"![Seconds of a step{', and speed of the training pass over the token ratio' if 'scaling' in found else ''}]({drawn.name})"
+    )
     before, _, rest = options.docs.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     write_text(options.docs, before + BEGIN + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)
