@@ -173,9 +173,8 @@ def main() -> None:
     sections += [PARTS[name](part["figures"]) for name, part in found.items()]
     drawn = options.docs.with_suffix(".svg")
     figure(*(found.get(name, {"figures": {}})["figures"] for name in ("step", "scaling")), drawn)
-    sections.append(
-        f"![Seconds of a step{', and speed of the training pass over the token ratio' if 'scaling' in found else ''}]({drawn.name})"
-    )
+    told = "Seconds of a step" + (", and speed of the training pass over the token ratio" if "scaling" in found else "")
+    sections.append(f"![{told}]({drawn.name})")
     before, _, rest = options.docs.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     write_text(options.docs, before + BEGIN + "\n\n" + "\n\n".join(sections) + "\n\n" + END + after)
