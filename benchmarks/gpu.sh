@@ -3,8 +3,9 @@
 #
 #   benchmarks/gpu.sh [OUT]
 #
-# Needs torch, transformers, pydantic, typer, rich and matplotlib; neither TRL nor a fetched model: the model has SmolLM2-135M's shape and random weights,
-# the rows are the generated ones. Answers then run to their limit. OUT (results/bench-gpu) gets JSON and a table.
+# Needs torch, transformers, pydantic, typer, rich and matplotlib; neither TRL nor a fetched model: the model has
+# SmolLM2-135M's shape and random weights, the rows are the generated ones. Answers then run to their limit.
+# OUT (results/bench-gpu) gets JSON and a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:-results/bench-gpu}

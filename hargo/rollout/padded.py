@@ -52,6 +52,7 @@ class _Batch:
             cache.batch_repeat_interleave(samples)
             logits, mask = logits.repeat_interleave(samples, 0), mask.repeat_interleave(samples, 0)
         position = mask.sum(-1)
+        past = cache_argument(cache)
         longest = int(limits.max())
         noise = self._noise(longest)
         tokens = torch.full((count, longest), self.pad, device=device)
@@ -81,7 +82,7 @@ class _Batch:
                 attention_mask=mask,
                 position_ids=position.unsqueeze(-1),
                 use_cache=True,
-                **cache_argument(cache),
+                **past,
             )
             logits = output.logits[:, -1]
             position = position + 1
