@@ -38,7 +38,9 @@ demo: env ## run the demo study and print its headline table (another one: STUDY
 
 bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (two hours; BENCH_ARGS="--hpcgpt FOLDER")
 	$(BIN)/python benchmarks/bench_rollout.py $(BENCH_ARGS)
-	$(BIN)/python benchmarks/bench_step.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_step.py --groups 4 $(BENCH_ARGS)
+# of eight answers, TRL's micro-batch and ours would not fit into 24 GB together
+	$(BIN)/python benchmarks/bench_step.py --groups 8 --rivals grpo trl+per_device_train_batch_size=4 $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --groups 4 --races $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --groups 4 --rivals grpo hargo --rounds 11 $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --profile $(BENCH_ARGS)

@@ -17,7 +17,7 @@ STEP = str(Path(__file__).with_name("bench_step.py"))
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--groups", type=int, nargs="+", default=[4, 8])
-    parser.add_argument("--tokens", type=int, nargs="+", default=[1024, 8192], help="tokens per pass")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[768, 8192], help="tokens per pass")
     options = parser.parse_args()
     common.prepare(options)
     figures = {}

@@ -1,14 +1,16 @@
 """One RL step, rollout to optimiser, against TRL's GRPOTrainer: the same model, rows, G and temperature.
 
-    python benchmarks/bench_step.py --groups 4 8            # ours and TRL's in turns
+    python benchmarks/bench_step.py --groups 4              # ours and TRL's in turns
+    python benchmarks/bench_step.py --groups 8 --rivals grpo trl+per_device_train_batch_size=4
     python benchmarks/bench_step.py --groups 4 --races      # short answers, no reference
     python benchmarks/bench_step.py --groups 4 --rivals grpo hargo
     python benchmarks/bench_step.py --groups 4 --rivals grpo grpo+compile grpo+tokens_per_pass=1024
     python benchmarks/bench_step.py --profile --groups 4    # where our step's time goes
 
-A rival is `trl` or a method with keys of `compute` or of its own after plus signs. A pass takes a whole step where
-`tokens_per_pass` does not say less. TRL runs as it is fastest here: one group per micro-batch, no gradient
-checkpointing. The learning rate is too small to change a weight, so that all answer with the same model at every step.
+A rival is `trl` with keys of its GRPOConfig, or a method with keys of `compute` or of its own, after plus signs. A pass
+takes a whole step where `tokens_per_pass` does not say less. TRL runs as it is fastest here: one group per micro-batch,
+no gradient checkpointing. The learning rate is too small to change a weight, so that all answer with the same model at
+every step.
 """
 
 from __future__ import annotations
@@ -67,18 +69,18 @@ def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[
 
 def work(options: argparse.Namespace, rival: str, group: int) -> None:
     """The worker's side."""
-    if rival == "trl":
-        trl(options, group)
+    method, own, _ = parse(rival)
+    if method == "trl":
+        trl(options, group, own)
         return
     policy, stage, chosen, optimizer = ours(options, group, rival)
-    own = own_seconds(stage.method)
+    spent = own_seconds(stage.method)
     steps = iter(range(options.rounds + 1))
 
     def step() -> dict[str, Any]:
         record = loop.train_step(policy, stage, optimizer, chosen, next(steps))
-        spent = own["seconds"]
-        own["seconds"] = 0.0
-        return {"length": record["length/mean"], "tokens": record["tokens"], "own": spent}
+        seconds, spent["seconds"] = spent["seconds"], 0.0
+        return {"length": record["length/mean"], "tokens": record["tokens"], "own": seconds}
 
     common.serve(step)
 
@@ -100,7 +102,7 @@ def own_seconds(method: Any) -> dict[str, float]:
     return own
 
 
-def trl(options: argparse.Namespace, group: int) -> None:
+def trl(options: argparse.Namespace, group: int, own: dict[str, Any]) -> None:
     import torch
     from datasets import Dataset
     from transformers import TrainerCallback
@@ -141,10 +143,10 @@ def trl(options: argparse.Namespace, group: int) -> None:
         def on_step_end(self, *_: Any, **__: Any) -> None:
             common.report(self.began, {})
 
+    size = own.setdefault("per_device_train_batch_size", group)
     config = GRPOConfig(
         output_dir=str(options.out / "trl"),
-        per_device_train_batch_size=group,
-        gradient_accumulation_steps=PROMPTS,
+        gradient_accumulation_steps=PROMPTS * group // size,
         num_generations=group,
         max_completion_length=common.new_tokens(options),
         temperature=study.rl.temperature,
@@ -159,6 +161,7 @@ def trl(options: argparse.Namespace, group: int) -> None:
         report_to="none",
         disable_tqdm=True,
         logging_strategy="no",
+        **own,
     )
     model = common.stock_model(folder, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     trainer = GRPOTrainer(

@@ -1,5 +1,7 @@
 """Linear layers that compute by other libraries than torch's default: the same numbers and gradients."""
 
+import subprocess
+import sys
 from copy import deepcopy
 
 import pytest
@@ -78,6 +80,34 @@ def test_a_model_trains_the_same_by_onednn(family, monkeypatch):
     for (name, wanted), found in zip(usual.named_parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-5, msg=name)
     assert other.state_dict().keys() == usual.state_dict().keys()
+
+
+EVER_NEW_SHAPES = """
+import torch
+from hargo.models import linear
+from hargo.models.load import keep_memory
+linear.cpu_model, linear.SMALL = (lambda: "AMD EPYC"), 0
+keep_memory()
+layer = torch.nn.Sequential(torch.nn.Linear(256, 512))
+linear.use_onednn(layer)
+
+def held():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+
+x = torch.randn(2000, 256)
+with torch.no_grad():
+    for rows in range(1, 2000):
+        layer(x[:rows])
+        if rows == 200:
+            began = held()
+print(held() - began)
+"""
+
+
+@onednn
+def test_ever_new_numbers_of_rows_do_not_fill_memory_with_onednn_s_programs():
+    found = subprocess.run([sys.executable, "-c", EVER_NEW_SHAPES], capture_output=True, text=True, check=True)
+    assert float(found.stdout) < 300, "megabytes"
 
 
 def test_other_processors_and_small_layers_keep_torch_s_own(monkeypatch):

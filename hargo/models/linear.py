@@ -13,6 +13,7 @@ it is.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -28,6 +29,7 @@ BATCHED, TURNED = range(3, 17), range(12, 65)
 BLOCKS = (96, 64, 128)  # rows of a block, of which one must divide those of the matrix
 LARGE = 1 << 19  # elements that no longer fit the cache of a core
 SMALL = 1 << 16  # elements below which calling oneDNN costs more than it saves
+KEPT_PRIMITIVES = "16"  # more than the products of one layer and its gradient have shapes
 WORTH_PACKING = 32  # uses of a matrix from which laying it out anew for oneDNN beforehand pays, twenty as measured
 
 
@@ -70,9 +72,16 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def use_onednn(model: Any) -> None:
-    """Have the model's linear layers compute by oneDNN, where torch has it and the processor is AMD's."""
+    """Have the model's linear layers compute by oneDNN, where torch has it and the processor is AMD's.
+
+    oneDNN and torch each keep the program that they make for every new number of rows, half a megabyte, up to 1,024
+    of them. Rows differ from step to step: the programs, between tensors that come and go, would leave ever smaller
+    holes in memory (20 GB after 3,000 shapes), where making one anew takes .4 ms.
+    """
     if "AMD" not in cpu_model() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # read at the first product
+        os.environ.setdefault(name, KEPT_PRIMITIVES)
     for module in model.modules():
         if type(module) is torch.nn.Linear and module.weight.device.type == "cpu" and module.weight.numel() >= SMALL:
             module.__class__ = OneDNN
@@ -85,21 +94,21 @@ def few_rows(model: Any, times: int) -> Iterator[None]:
     times: how often each will be used at most
     """
     changed = []
-    for module in model.modules():
-        if not isinstance(module, torch.nn.Linear) or "forward" in vars(module):
-            continue
-        weight, bias = module.weight, module.bias
-        if weight.device.type != "cpu" or weight.dtype != torch.float32:
-            continue
-        if type(module) is OneDNN and times >= WORTH_PACKING:
-            packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
-            module.__dict__["forward"] = partial(_packed, module, packed)
-        elif type(module) is torch.nn.Linear and weight.numel() >= LARGE:
-            module.__dict__["forward"] = partial(_linear, weight, bias)
-        else:
-            continue
-        changed.append(module)
     try:
+        for module in model.modules():
+            if not isinstance(module, torch.nn.Linear) or "forward" in vars(module):
+                continue
+            weight, bias = module.weight, module.bias
+            if weight.device.type != "cpu" or weight.dtype != torch.float32:
+                continue
+            if type(module) is OneDNN and times >= WORTH_PACKING:
+                packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
+                module.__dict__["forward"] = partial(_packed, module, packed)
+            elif type(module) is torch.nn.Linear and weight.numel() >= LARGE:
+                module.__dict__["forward"] = partial(_linear, weight, bias)
+            else:
+                continue
+            changed.append(module)
         with torch.compiler.set_stance("force_eager") if _compiled(model) else nullcontext():
             yield
     finally:

@@ -154,6 +154,7 @@ class Rollouts:
         batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
         if past is not None and past.logits is not None and len(batch.passes) == 1:
             batch.past = past
+        del past  # where it is of no use, its memory is
         batch.sampled_logp = [c.logp for group in completions for c in group]
         confidence = self._ask_reference(batch) if self.method.reference else torch.zeros_like(rewards)
         values, mask = self._ask_critic(batch)

@@ -144,6 +144,7 @@ def train_step(
     model: Any, stage: Stage, optimizer: torch.optim.Optimizer, options: OptimOptions, step: int
 ) -> dict[str, Any]:
     """One batch: `inner_passes` optimiser steps on it. Returns the figures for the log."""
+    optimizer.zero_grad(set_to_none=True)  # of the step before: a rollout can use the memory
     batch = stage.batch(step)
     sampled = batch.advantages is not None
     old: list[Tensor] = []
