@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from places import ROOT
 
 if TYPE_CHECKING:
     from slurm.cluster import Cluster
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")

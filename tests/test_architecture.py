@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from places import ROOT
 
 from hargo.config import METHODS, SOURCES, TASKS
 

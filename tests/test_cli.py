@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 from typer.testing import CliRunner
 
 from hargo import provenance

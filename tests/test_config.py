@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 
 from hargo.config import METHODS, TASKS, Study, load_study, study_from, study_schema
 from hargo.config.loading import merge

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from conftest import ROOT
+from places import ROOT
 
 from hargo.config import METHODS
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster import Cluster
-from conftest import ROOT
+from places import ROOT
 from runs import Run
 
 from snakemake_executor_plugin_submitit import accounts

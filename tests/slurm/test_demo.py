@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from conftest import ROOT
+from places import ROOT
 
 SMALL = [
     "name=small",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from conftest import ROOT
+from places import ROOT
 from runs import STARTED, eventually
 
 STUDY = [

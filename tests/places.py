@@ -1,0 +1,5 @@
+"""Where the tests find the repository."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
