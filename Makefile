@@ -36,7 +36,7 @@ demo: env ## run the demo study and print its headline table (another one: STUDY
 	$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
 
-bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (two hours; BENCH_ARGS="--hpcgpt FOLDER")
+bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (under two hours; BENCH_ARGS="--hpcgpt FOLDER")
 	$(BIN)/python benchmarks/bench_rollout.py $(BENCH_ARGS)
 	$(BIN)/python benchmarks/bench_step.py --groups 4 $(BENCH_ARGS)
 # of eight answers, TRL's micro-batch and ours would not fit into 24 GB together
