@@ -36,10 +36,9 @@ def steps(figures: dict[str, Any], title: str = "A whole step") -> str:
             each = statistics.median(
                 b["seconds"] / a["seconds"] for a, b in zip(first["steps"], found["steps"], strict=True)
             )
-            rows.append([f"G={group}", name, found["seconds"], found["samples_per_second"], times, each])
-            rows[-1] += [found["peak_gb"]]
-            rows[-1] += [f"{1000 * found['own_seconds']:.1f}" if "own_seconds" in found else ""]
-            rows[-1] += [(found.get("revision") or "")[:7]]
+            own = f"{1000 * found['own_seconds']:.1f}" if "own_seconds" in found else ""
+            speed = [found["seconds"], found["samples_per_second"], times, each]
+            rows.append([f"G={group}", name, *speed, found["peak_gb"], own, (found.get("revision") or "")[:7]])
     head = [
         "",
         "engine",

@@ -264,6 +264,3 @@ def test_answers_end_with_one_eos_that_is_a_target(start):
     assert [e.answer for e in encode(tokenizer, [e.row for e in examples])] == [e.answer for e in examples]
     batch = loop.Batch.of([Group(e.prompt, [e.answer]) for e in examples], 1000, torch.device("cpu"))
     assert batch.packed[0].targets.tolist().count(eos) == len(examples)
-
-
-# --- checkpoints -----------------------------------------------------------------------------------------------------
