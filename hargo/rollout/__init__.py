@@ -2,5 +2,6 @@
 
 from hargo.rollout.generate import generate
 from hargo.rollout.sample import Completion, Request
+from hargo.rollout.ways import can_sample
 
-__all__ = ["Completion", "Request", "generate"]
+__all__ = ["Completion", "Request", "can_sample", "generate"]

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
-from hargo.models.attention import Past, enable, packs
-from hargo.rollout import grouped, padded
+from hargo.errors import UserError
+from hargo.models.attention import Past
+from hargo.rollout import grouped
 from hargo.rollout.sample import Completion, Request
+from hargo.rollout.ways import can_sample, way_of
 
 
 @torch.no_grad()
@@ -18,7 +20,7 @@ def generate(
     requests: Sequence[Request],
     *,
     stop: Sequence[int],
-    pad: int,
+    pad: int | None = None,
     samples: int = 1,
     temperature: float | None = None,
     batch_tokens: int = 16384,
@@ -28,29 +30,33 @@ def generate(
     """Complete every prompt `samples` times; `temperature=None` is greedy.
 
     stop: ids that end an answer; batch_tokens, batch_rows: bounds on cache positions and rows decoded together
+    pad: id to pad with, where the model's way of decoding pads; it is masked, so that None or any other serves
     past: is given the prompts as they were read, with a gradient, if all are read together and not too long for it
-    Returns completions [len(requests)][samples], in the order of the requests.
+    Returns completions [len(requests)][samples], in the order of the requests. UserError where the model cannot be
+    sampled, see `can_sample`.
     """
-    packed = packs(model) and enable(model)
-    if packed:  # nothing is padded: answers of like length go together, since the longest one decides the steps
-        order = sorted(range(len(requests)), key=lambda i: (requests[i].limit, len(requests[i].prompt)))
+    results: list[list[Completion]] = [[Completion([], [], False) for _ in range(samples)] for _ in requests]
+    wanted = [i for i, request in enumerate(requests) if request.limit > 0]
+    way = way_of(model)
+    if way is None:
+        raise UserError(can_sample(model) or "")
+    if way.kind == "grouped":  # nothing is padded: answers of like length go together, the longest decides the steps
+        order = sorted(wanted, key=lambda i: (requests[i].limit, len(requests[i].prompt)))
         costs = [len(requests[i].prompt) + samples * requests[i].limit for i in order]
         batches = _within(costs, samples, batch_tokens, batch_rows)
     else:
-        order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt))
-        costs = [len(requests[i].prompt) + requests[i].limit for i in order]
-        batches = _alike(costs, samples, batch_tokens, batch_rows)
-    results: list[list[Completion]] = [[] for _ in requests]
+        order = sorted(wanted, key=lambda i: len(requests[i].prompt))
+        lengths = [(len(requests[i].prompt), requests[i].limit) for i in order]
+        batches = _alike(lengths, samples, batch_tokens, batch_rows, way.pads)
     for batch in batches:
         chosen = [order[k] for k in batch]
         part = [requests[i] for i in chosen]
-        if packed:
-            keep = past if past is not None and len(batches) == 1 and _length(part) <= past.most else None
-            if keep is not None:
-                keep.order = chosen
-            found = grouped.complete(model, part, samples, temperature, stop, keep)
+        whole = len(part) == len(requests)
+        if way.kind == "grouped" and past is not None and whole and _length(part) <= past.most:
+            past.order = chosen
+            found = grouped.complete(model, part, samples, temperature, stop, past)
         else:
-            found = padded.complete(model, part, samples, temperature, stop, pad)
+            found = way.complete(model, part, samples, temperature, stop, pad)
         for i, completions in zip(chosen, found, strict=True):
             results[i] = completions
     return results
@@ -74,16 +80,24 @@ def _within(costs: list[int], samples: int, batch_tokens: int, batch_rows: int) 
     return batches
 
 
-def _alike(lengths: list[int], samples: int, batch_tokens: int, batch_rows: int) -> list[list[int]]:
-    """Consecutive runs of (sorted) prompts within the bounds; a run ends where padding would exceed a third."""
+def _alike(
+    lengths: list[tuple[int, int]], samples: int, batch_tokens: int, batch_rows: int, pads: bool
+) -> list[list[int]]:
+    """Consecutive runs of (sorted) prompts within the bounds, by tokens of the prompt and most of its answer.
+
+    A run ends where padding would exceed a third, or, unless prompts may be padded, where their length changes.
+    """
     batches: list[list[int]] = []
-    for index, length in enumerate(lengths):
+    costs = [sum(both) for both in lengths]
+    for index, cost in enumerate(costs):
         current = batches[-1] if batches else None
         if current is not None:
             rows = len(current) + 1
-            padding = sum(length - lengths[k] for k in current)
-            fits = rows * samples <= batch_rows and rows * samples * length <= batch_tokens
-            if fits and padding * 3 <= rows * length:
+            longest = max(cost, *(costs[k] for k in current))
+            padding = sum(longest - costs[k] for k in (*current, index))
+            fits = rows * samples <= batch_rows and rows * samples * longest <= batch_tokens
+            like = padding * 3 <= rows * longest if pads else lengths[current[0]][0] == lengths[index][0]
+            if fits and like:
                 current.append(index)
                 continue
         batches.append([index])

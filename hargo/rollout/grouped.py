@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from hargo.models.attention import Attends, How, Layout, Past, additive, common_prefix, sdpa
 from hargo.models.linear import few_rows
-from hargo.rollout.sample import Completion, Request, pick, uniforms
+from hargo.rollout.sample import Completion, Request, Writing
 
 GROWTH = 32  # tokens of every answer that room is made for at a time
 
@@ -32,21 +31,17 @@ def complete(
 ) -> list[list[Completion]]:
     """Completions [len(requests)][samples] of prompts decoded together; with `past`, the prompts go into it."""
     prompts = Prompts([request.prompt for request in requests], samples, past)
-    answers = [_Answer(request, sample) for request in requests for sample in range(samples)]
-    noise = None if temperature is None else torch.from_numpy(np.stack([answer.noise(requests) for answer in answers]))
-    ends = frozenset(stop)
+    writing = Writing(requests, samples, temperature, stop)
+    answers = writing.answers
     with torch.set_grad_enabled(past is not None):
         read = _logits(model, prompts.ids, prompts.positions, prompts, keep=prompts.last)
     if past is not None:
         past.layout, past.logits = prompts.layout, read
     logits = read.detach().repeat_interleave(samples, 0)
     alive = list(range(len(answers)))
-    step = 0
-    with few_rows(model, max(request.limit for request in requests)):
-        while True:
-            token, logp = pick(logits, None if noise is None else noise[alive, step], temperature)
-            for i, new, value in zip(alive, token.tolist(), logp.tolist(), strict=True):
-                answers[i].add(new, value, new in ends)
+    with few_rows(model, writing.longest):
+        for step in range(writing.longest):
+            token = writing.draw(logits, alive, step)
             token = token[[k for k, i in enumerate(alive) if not answers[i].done]]
             alive = [i for i in alive if not answers[i].done]
             if not alive:
@@ -55,9 +50,7 @@ def complete(
                 group.rows = [k for k in group.rows if not answers[number * samples + k].done]
             row = Answers(prompts.groups)
             logits = _logits(model, token.tolist(), row.positions(), row, keep=None)
-            step += 1
-    flat = [Completion(answer.ids, answer.logp, answer.ended) for answer in answers]
-    return [flat[i : i + samples] for i in range(0, len(flat), samples)]
+    return writing.completions()
 
 
 def _logits(
@@ -72,42 +65,23 @@ def _logits(
         layout=layout,
         logits_to_keep=0 if keep is None else torch.tensor(keep),
     )
-    return output.logits[0]
-
-
-class _Answer:
-    """An answer being written."""
-
-    def __init__(self, request: Request, sample: int):
-        self.request, self.sample = request, sample
-        self.ids: list[int] = []
-        self.logp: list[float] = []
-        self.ended = False
-
-    def noise(self, requests: Sequence[Request]) -> np.ndarray:
-        return uniforms(self.request.stream, self.sample, max(request.limit for request in requests))
-
-    def add(self, token: int, logp: float, ended: bool) -> None:
-        self.ids.append(token)
-        self.logp.append(logp)
-        self.ended = ended
-
-    @property
-    def done(self) -> bool:
-        return self.ended or len(self.ids) >= self.request.limit
+    logits = output.logits[0]
+    # a model that does not know `logits_to_keep` gives those of the whole row
+    return logits if keep is None or len(logits) == len(keep) else logits[list(keep)]
 
 
 @dataclass
 class _Group:
     """Keys and values of a prompt and its answers.
 
-    store: per layer [2, key heads, room, width]; owner: [room], 0 for the prompt, else the answer's number from 1
+    store: per layer that attends, keys [1, key heads, room, width] and values, whose width may be another
+    owner: [room], 0 for the prompt, else the answer's number from 1
     position: [room], of each key in its text; used: keys there; rows: answers being written, from 0
     """
 
     prompt: int
     rows: list[int]
-    store: list[Tensor] = field(default_factory=list)
+    store: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     owner: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     position: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     used: int = 0
@@ -119,10 +93,13 @@ class _Group:
         more = GROWTH * len(self.rows)
         self.owner = torch.cat([self.owner, self.owner.new_zeros(more)])
         self.position = torch.cat([self.position, self.position.new_zeros(more)])
-        for layer, old in enumerate(self.store):
-            new = old.new_empty(2, old.shape[1], old.shape[2] + more, old.shape[3])
-            new[:, :, : self.used] = old[:, :, : self.used]
-            self.store[layer] = new
+        for layer, (keys, values) in self.store.items():
+            self.store[layer] = self._longer(keys, more), self._longer(values, more)
+
+    def _longer(self, old: Tensor, more: int) -> Tensor:
+        new = old.new_empty(*old.shape[:2], old.shape[2] + more, old.shape[3])
+        new[:, :, : self.used] = old[:, :, : self.used]
+        return new
 
 
 class Prompts:
@@ -142,10 +119,11 @@ class Prompts:
         if self.past is not None:
             self.past.layers.append((key, value))
         sizes = [self.layout.prefix, *self.layout.sizes]
-        first, *own = torch.cat([key, value]).detach().split(sizes, dim=2)
-        for group, part in zip(self.groups, own, strict=True):
-            assert layer == len(group.store), "layers attend once, in their order"
-            group.store.append(torch.cat([first, part], dim=2))
+        (first_k, *keys), (first_v, *values) = (x.detach().split(sizes, dim=2) for x in (key, value))
+        for group, k, v in zip(self.groups, keys, values, strict=True):
+            if layer in group.store:
+                raise ValueError(f"layer {layer} attends twice")
+            group.store[layer] = torch.cat([first_k, k], dim=2), torch.cat([first_v, v], dim=2)
         return self.layout.attend(layer, query, key, value, how)
 
 
@@ -176,17 +154,16 @@ class Answers:
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
         done: list[Tensor] = []
         sizes = [len(group.rows) for group in self.groups]
-        both = torch.cat([key, value])
-        for number, (group, q, new) in enumerate(
-            zip(self.groups, query.split(sizes, dim=2), both.split(sizes, dim=2), strict=True)
-        ):
-            store = group.store[layer]
-            store[:, :, group.used - len(group.rows) : group.used] = new
-            keys, values = store[:, None, :, : group.used]
+        parts = (x.split(sizes, dim=2) for x in (query, key, value))
+        for number, (group, q, k, v) in enumerate(zip(self.groups, *parts, strict=True)):
+            new, seen = slice(group.used - len(group.rows), group.used), slice(group.used)
+            keys, values = group.store[layer]
+            keys[:, :, new], values[:, :, new] = k, v
             # heads that share a key head as rows of one head: fewer, larger products
             folded = q.reshape(1, keys.shape[1], -1, q.shape[3])
-            found = sdpa(folded, keys, values, self._mask(number, group, how.window, folded), how)
-            done.append(found.reshape(q.shape))
+            mask = self._mask(number, group, how.window, folded)
+            found = sdpa(folded, keys[:, :, seen], values[:, :, seen], mask, how)
+            done.append(found.reshape(*q.shape[:3], values.shape[3]))
         return torch.cat(done, dim=2)
 
     def _mask(self, number: int, group: _Group, window: int | None, like: Tensor) -> Tensor:
