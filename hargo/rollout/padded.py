@@ -37,14 +37,12 @@ def complete(
     moves: whether the rows of the model's cache can be repeated and taken out
     """
     writing = Writing(requests, samples, temperature, stop)
-    repeats = torch.arange(len(requests), device=model.device).repeat_interleave(samples)
+    repeats = [i for i in range(len(requests)) for _ in range(samples)]
     prompts = [request.prompt for request in requests]
-    ids, mask = left_padded(prompts if moves else [prompts[i] for i in repeats.tolist()], pad, model)
-    position = mask.sum(-1)
-    logits, cache = _read(model, ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), {})
+    batch = _Batch(model, prompts if moves else [prompts[i] for i in repeats], pad)
+    logits = batch.read_prompts()
     if moves and samples > 1:
-        _select(cache, repeats)
-        logits, mask, position = (x[repeats] for x in (logits, mask, position))
+        logits = logits[batch.select(repeats)]
     rows = list(range(len(writing.answers)))  # the answer that each row of the batch writes
     for step in range(writing.longest):
         token = writing.draw(logits, rows, step)
@@ -52,45 +50,70 @@ def complete(
         if not kept:
             break
         if moves and len(kept) <= WORTH_REMOVING * len(rows):
-            chosen = torch.tensor(kept, device=model.device)
-            _select(cache, chosen)
-            rows = [rows[k] for k in kept]
-            token, mask, position = (x[chosen] for x in (token, mask, position))
-        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=-1)
-        logits, cache = _read(model, token.unsqueeze(-1), mask, position.unsqueeze(-1), cache)
-        position = position + 1
+            rows, token = [rows[k] for k in kept], token[batch.select(kept)]
+        logits = batch.read(token)
     return writing.completions()
 
 
-def left_padded(prompts: Sequence[list[int]], pad: int | None, model: Any) -> tuple[Tensor, Tensor]:
-    """Ids and mask of the prompts, both [P, longest]."""
-    width = max(map(len, prompts))
-    if pad is None or not 0 <= pad < model.get_input_embeddings().weight.shape[0]:
-        pad = prompts[0][0]
-    ids = [[pad] * (width - len(prompt)) + prompt for prompt in prompts]
-    mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
-    return torch.tensor(ids, device=model.device), torch.tensor(mask, device=model.device)
+class _Batch:
+    """Rows of tokens and the model's cache of them.
 
+    ids, mask: [rows, longest] of the prompts, padded on the left; mask: of what is read since then too, None where
+    nothing is padded: state-space models take one with a prompt and not with what follows
+    position: [rows], of the next token of each
+    """
 
-def _read(
-    model: Any, ids: Tensor, mask: Tensor, positions: Tensor, cache: dict[str, Any]
-) -> tuple[Tensor, dict[str, Any]]:
-    """Logits after the last token of each row [rows, V], and the cache under the name that the model has for it."""
-    given = known(model, input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
-    output = model(**given, **cache)
-    if not cache:
-        (name, *_) = known(model, **dict.fromkeys(CACHES)) or [None]
-        if output.get(name) is None:
-            raise ValueError(f"{type(model).__name__} returns no cache that it takes")
-        cache = {name: output[name]}
-    return last_logits(output), cache
+    def __init__(self, model: Any, prompts: Sequence[list[int]], pad: int | None):
+        self.model = model
+        width = max(map(len, prompts))
+        if pad is None or not 0 <= pad < model.get_input_embeddings().weight.shape[0]:
+            pad = prompts[0][0]
+        self.ids = self._tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
+        mask = self._tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        self.position = mask.sum(-1)
+        self.mask = mask if any(len(prompt) < width for prompt in prompts) else None
+        self.cache: dict[str, Any] = {}
 
+    def _tensor(self, values: Sequence[Any]) -> Tensor:
+        return torch.tensor(values, device=self.model.device)
 
-def _select(named: dict[str, Any], rows: Tensor) -> None:
-    """Make the rows of a cache those at the indices `rows`, of which one may come several times."""
-    (cache,) = named.values()
-    parts = [cache, *getattr(cache, "layers", [])]
-    if all(hasattr(part, "batch_select_indices") for part in parts):
-        cache.batch_select_indices(rows)
-    else:
-        cache.reorder_cache(rows)
+    def read_prompts(self) -> Tensor:
+        """Logits after each prompt [rows, V]."""
+        before = self.position[:, None] - self.ids.shape[1]  # minus the number of a row's padding tokens
+        positions = torch.arange(self.ids.shape[1], device=self.ids.device) + before
+        output = self._call(self.ids, positions.clamp(min=0))
+        names = known(self.model, **dict.fromkeys(CACHES))
+        self.cache = {name: output[name] for name in names if output.get(name) is not None}
+        if not self.cache:
+            raise ValueError(f"{type(self.model).__name__} returns no cache that it takes")
+        return last_logits(output)
+
+    def read(self, tokens: Tensor) -> Tensor:
+        """Logits after one more token of each row, [rows] -> [rows, V]."""
+        if self.mask is not None:
+            self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=-1)
+        output = self._call(tokens[:, None], self.position[:, None])
+        self.position = self.position + 1
+        return last_logits(output)
+
+    def select(self, rows: Sequence[int]) -> Tensor:
+        """Go on with the rows of these numbers, of which one may come several times; the numbers as a tensor."""
+        chosen = self._tensor(rows)
+        for cache in self.cache.values():
+            # unlike the ways to repeat rows or to remove some, every kind of layer has this one
+            cache.reorder_cache(chosen)
+        self.position = self.position[chosen]
+        if self.mask is not None:
+            self.mask = self.mask[chosen]
+        return chosen
+
+    def _call(self, ids: Tensor, positions: Tensor) -> Any:
+        given = known(
+            self.model,
+            input_ids=ids,
+            attention_mask=self.mask,
+            position_ids=positions,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        return self.model(**given, **self.cache)
