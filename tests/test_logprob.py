@@ -30,6 +30,24 @@ def test_values_and_gradients_are_those_of_log_softmax(temperature, block, monke
     torch.testing.assert_close(found, gradient, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_tokens_that_cannot_come_leave_entropy_and_gradient_finite(temperature):
+    """A vocabulary that is filled up to a round number, its last ids switched off."""
+    torch.manual_seed(0)
+    logits = 4 * torch.randn(5, 31, dtype=torch.float64)
+    shut = logits.clone()
+    shut[:, 23:] = -torch.inf
+    targets = torch.randint(23, (5,))
+    whole, short = shut.requires_grad_(), logits[:, :23].clone().requires_grad_()
+    found, wanted = (log_probabilities(x * 1, targets, temperature, plain=True, entropy=True) for x in (whole, short))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    for logp in (found[0], wanted[0]):
+        logp.sum().backward()
+    torch.testing.assert_close(whole.grad[:, :23], short.grad, rtol=1e-12, atol=1e-12)
+    assert (whole.grad[:, 23:] == 0).all()
+
+
 def test_half_precision_logits_are_summed_in_single_precision():
     torch.manual_seed(0)
     logits = torch.randn(3, 5000).bfloat16()

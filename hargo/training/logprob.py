@@ -43,7 +43,9 @@ class _LogProbabilities(torch.autograd.Function):
                 weight = (scaled - largest).exp_()
                 total = weight.sum(-1)
                 normaliser[rows] = largest[:, 0] + total.log()
-                spread[rows] = normaliser[rows] - weight.mul_(scaled).sum(-1) / total
+                # a token of logit -inf has weight 0 and adds nothing, but 0 times -inf is NaN
+                finite = scaled.clamp(min=torch.finfo(kind).min)
+                spread[rows] = normaliser[rows] - weight.mul_(finite).sum(-1) / total
             else:
                 normaliser[rows] = scaled.logsumexp(-1)
             logp[rows] = scaled.gather(-1, chosen)[:, 0] - normaliser[rows]
