@@ -3,7 +3,8 @@
 id, task, output, reference, reward (float), parsed (str or None), correct (bool), scores (name -> float),
 tokens (int, generated; None where no language model answered), truncated (bool, hit the bound on new tokens). Of a
 language model on a yes/no task also choice (log-probabilities of `yes` and `no` at the first token) and perturbed
-(kind of change to the program -> choice).
+(kind of change to the program -> choice); too_long (true) where the row did not fit the model's context, which leaves
+it without an answer.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from hargo.config.registry import TASKS
+from hargo.data.programs import LABELS
 from hargo.errors import UserError
 from hargo.tasks import load
 from hargo.tasks.race import label
@@ -25,9 +27,9 @@ LONG_ANSWER = 40  # characters; the paper gives the share of mlperf answers beyo
 def summarise(predictions: list[Prediction]) -> dict[str, Any]:
     """All metrics of one model.
 
-    Keys: `n`, `accuracy` (all rows), `tasks` (name -> figures), `race` (confusion pooled over the tasks with a
-    positive class, in percent where a share), and, where mlperf or plp is there, `em` (percent), `avg_score`,
-    `mlperf_over_40` (percent) and `plp_similarity`.
+    Keys: `n`, `accuracy` (all rows, percent), `tasks` (name -> figures), per pool of several tasks its name
+    (`race`: confusion counts of the tasks together, in percent where a share), per measure of a task its name (`em`),
+    and per task without classes `<task>_over_40` (percent of answers over 40 characters).
     """
     by_task: dict[str, list[Prediction]] = {}
     for prediction in predictions:
@@ -37,18 +39,17 @@ def summarise(predictions: list[Prediction]) -> dict[str, Any]:
         "accuracy": _percent(p["correct"] for p in predictions),
         "tasks": {name: _task(name, by_task[name]) for name in _ordered(by_task)},
     }
-    pooled = [p for p in predictions if load(p["task"]).positive]
-    if pooled:
-        result["race"] = confusion(pooled)
-    if "mlperf" in by_task:
-        rows = by_task["mlperf"]
-        result["em"] = _percent(p["scores"]["em"] for p in rows)
-        result["em_whole"] = _percent(p["scores"]["em_whole"] for p in rows)
-        result["avg_score"] = fmean(_reward(p) for p in rows)
-        result["mlperf_over_40"] = _percent(len(p["output"]) > LONG_ANSWER for p in rows)
-    if "plp" in by_task:
-        result["plp_similarity"] = fmean(p["scores"]["similarity"] for p in by_task["plp"])
-    return result
+    pools: dict[str, list[Prediction]] = {}
+    for name, rows in by_task.items():
+        task = load(name)
+        if task.pool is not None:
+            pools.setdefault(task.pool.name, []).extend(rows)
+        for measure in task.measures:
+            values = [reward_of(p) if measure.score is None else score_of(p, measure.score) for p in rows]
+            result[measure.name] = (100 if measure.percent else 1) * fmean(values)
+        if task.positive is None:
+            result[f"{name}_over_{LONG_ANSWER}"] = _percent(len(p["output"]) > LONG_ANSWER for p in rows)
+    return result | {name: confusion(rows) for name, rows in pools.items()}
 
 
 def _ordered(names: Iterable[str]) -> list[str]:
@@ -63,11 +64,14 @@ def _task(name: str, rows: list[Prediction]) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "n": len(rows),
         "accuracy": _percent(p["correct"] for p in rows),
-        "reward": fmean(_reward(p) for p in rows),
+        "reward": fmean(reward_of(p) for p in rows),
+        "too_long": sum(bool(p.get("too_long")) for p in rows),
         "truncated": _percent(p["truncated"] for p in rows),
         "unread": _percent(p["parsed"] is None for p in rows),
         "tokens": fmean(counted) if counted else None,
-        "scores": {key: fmean(p["scores"][key] for p in rows) for key in sorted(rows[0]["scores"])},
+        "scores": {
+            key: fmean(score_of(p, key) for p in rows) for key in sorted({key for p in rows for key in p["scores"]})
+        },
         "length": {  # characters
             "mean": fmean(lengths),
             "median": lengths[len(lengths) // 2],
@@ -75,27 +79,27 @@ def _task(name: str, rows: list[Prediction]) -> dict[str, Any]:
             "reference_mean": fmean(len(p["reference"]) for p in rows),
         },
     }
-    if task.positive:
+    if task.positive is not None:
         figures["confusion"] = confusion(rows)
     if task.threshold_sweep:
         key, thresholds = task.threshold_sweep
         figures["sweep"] = {
             "score": key,
-            "accuracy": {f"{t:g}": _percent(p["scores"][key] >= t for p in rows) for t in thresholds},
+            "accuracy": {f"{t:g}": _percent(score_of(p, key) >= t for p in rows) for t in thresholds},
         }
     return figures
 
 
 def confusion(predictions: list[Prediction]) -> dict[str, Any]:
-    """Confusion counts of yes/no predictions and what follows from them, shares in percent.
+    """Confusion counts of the predictions of tasks with classes and what follows from them, shares in percent.
 
-    An answer that is neither label (`parsed` None), or a row whose reference has none, is `undecided`: it is
+    An answer that is of no class (`parsed` None), or a row whose reference has none, is `undecided`: it is
     counted as wrong, lowers recall where the truth is positive, and is never taken for a "no".
     `undecided_positive` says how many of them are in truth positive; `decided` is the share of the others.
     """
     counts = {"tp": 0, "fp": 0, "tn": 0, "fn": 0, "undecided": 0, "undecided_positive": 0}
     for p in predictions:
-        positive, truth = load(p["task"]).positive, label(p["reference"])
+        positive, truth = load(p["task"]).positive, truth_of(p["task"], p["reference"])
         if p["parsed"] is None or truth is None:
             counts["undecided"] += 1
             counts["undecided_positive"] += truth == positive
@@ -160,16 +164,32 @@ def compare(
 
 
 def _rewards(predictions: list[Prediction]) -> dict[str, float]:
-    rewards = {p["id"]: _reward(p) for p in predictions}
+    rewards = {p["id"]: reward_of(p) for p in predictions}
     if len(rewards) != len(predictions):
         raise UserError("WinRate: two predictions have the same id; evaluate again on an eval.jsonl with unique ids")
     return rewards
 
 
-def _reward(prediction: Prediction) -> float:
-    """The reward as a number: an answer that could not be rewarded (None, NaN) earns nothing."""
-    reward = prediction["reward"]
-    return 0.0 if reward is None or math.isnan(reward) else float(reward)
+def reward_of(prediction: Prediction) -> float:
+    """The reward as a number: an answer that could not be rewarded (None, not finite) earns nothing."""
+    return _finite(prediction["reward"])
+
+
+def score_of(prediction: Prediction, key: str) -> float:
+    """A score of the judgement as a number; one that is absent or not finite counts as 0."""
+    return _finite(prediction["scores"].get(key))
+
+
+def _finite(value: float | None) -> float:
+    return float(value) if value is not None and math.isfinite(value) else 0.0
+
+
+def truth_of(task: str, reference: str) -> str | None:
+    """The class of a reference; None where it has none."""
+    found = load(task)
+    if found.label is not None:
+        return found.label(reference)
+    return label(reference) if found.positive in LABELS else reference.strip() or None
 
 
 def _percent(flags: Iterable[Any]) -> float:

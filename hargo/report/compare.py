@@ -8,26 +8,15 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from hargo import tasks
 from hargo.data.similarity import characters, fingerprint, groups
 from hargo.evaluation import statistics
-from hargo.evaluation.metrics import Prediction, confusion
-from hargo.evaluation.statistics import LEVEL, Difference, Sums, holm, sign_test
-from hargo.report.results import Model, Results, title
+from hargo.evaluation.statistics import LEVEL, Difference, holm, sign_test
+from hargo.report.results import Model, Results
+from hargo.report.rows import is_share, relevant, sums
 from hargo.report.tables import METRICS
 
 #: the models that every method is held against
 REFERENCES = ("sft", "grpo")
-
-_LEVELS = {
-    "race_f1": "race F1",
-    "race_accuracy": "race accuracy",
-    "accuracy_mlperf": "mlperf accuracy",
-    "em": "mlperf EM",
-    "avg_score": "mlperf average score",
-    "accuracy_plp": "plp accuracy",
-    "plp_similarity": "plp similarity",
-}
 
 
 @dataclass(frozen=True)
@@ -122,7 +111,7 @@ class Evidence:
         found = self.curves(method, metric)
         if found is None or (metric == "win_rate" and method == "sft"):
             return None
-        share = metric == "em" or metric.startswith("accuracy_") or metric == "race_accuracy"
+        share = is_share(self.results.models[method], metric)
         of = statistics.share_interval if share else statistics.interval
         return of(found[1].mean(axis=1), found[2])
 
@@ -162,46 +151,6 @@ def gap(results: Results, first: str, second: str, metric: str) -> Gap | None:
     return Gap(metric, first, second, found, found.p) if found else None
 
 
-def relevant(predictions: list[Prediction], metric: str) -> list[Prediction]:
-    """The predictions that a metric is drawn from."""
-    if metric in ("race_f1", "race_accuracy"):
-        return [p for p in predictions if tasks.load(p["task"]).positive]
-    if metric.startswith("accuracy_"):
-        return [p for p in predictions if p["task"] == metric.removeprefix("accuracy_")]
-    task = {"plp_similarity": "plp", "em": "mlperf", "avg_score": "mlperf"}.get(metric)
-    return [p for p in predictions if task in (None, p["task"])]
-
-
-def sums(models: Sequence[Model], metric: str) -> Sums:
-    """The metric of each model as a ratio of sums over its relevant rows; models answer the same rows."""
-    pairs = [_sums(model, metric) for model in models]
-    return Sums(np.array([upper for upper, _ in pairs]), np.array([lower for _, lower in pairs]))
-
-
-def _sums(model: Model, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """What each row adds above and below the line, both [rows]."""
-    rows = relevant(model.predictions, metric)
-    if metric == "race_f1":
-        counts = [confusion([p]) for p in rows]
-        upper = np.array([2.0 * c["tp"] for c in counts])
-        lower = upper + [c["fp"] + c["fn"] + c["undecided_positive"] for c in counts]
-        return 100.0 * upper, lower
-    if metric == "win_rate":
-        points = {"won": 100.0, "tied": 50.0, "lost": 0.0}  # the SFT model ties with itself
-        values = [points[model.outcomes.get(p["id"], "tied")] for p in rows]
-    elif metric == "race_accuracy" or metric.startswith("accuracy_"):
-        values = [100.0 * p["correct"] for p in rows]
-    elif metric == "plp_similarity":
-        values = [p["scores"]["similarity"] for p in rows]
-    elif metric == "em":
-        values = [100.0 * p["scores"]["em"] for p in rows]
-    elif metric == "avg_score":
-        values = [p["reward"] or 0.0 for p in rows]
-    else:
-        raise ValueError(f"no rows known for metric {metric!r}")
-    return np.array(values), np.ones(len(values))
-
-
 def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, float, float]]:
     """Accuracy on all rows: per method and seed, (method, seed, rows only it has right, rows only `reference` has
     right, exact two-sided p, p after Holm's correction over the lines of this list)."""
@@ -216,36 +165,6 @@ def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, 
             lines.append((name, a.seed or 0, only_a, only_b, sign_test(only_a, only_b)))
     corrected = holm([line[-1] for line in lines])
     return [(*line, p) for line, p in zip(lines, corrected, strict=True)]
-
-
-def level_baselines(results: Results) -> list[str]:
-    """Sentences, one per metric where a baseline is within or above the best method's 95 % interval.
-
-    The best method is that of the highest mean over seeds, SFT included.
-    """
-    found = []
-    made = evidence(results)
-    for metric, words in _LEVELS.items():
-        means = {m: float(c[0].mean()) for m in results.models if (c := made.curves(m, metric)) is not None}
-        if not means:
-            continue
-        best = max(means, key=lambda method: means[method])
-        bounds = made.own(best, metric)
-        if bounds is None:
-            continue
-        low, high = bounds
-        # scores between 0 and 1 are shown on the scale of percent
-        unit = 100.0 if metric in ("avg_score", "plp_similarity") else 1.0
-        values = {name: m.figures[metric] for name, m in results.baselines.items() if metric in m.figures}
-        level = [f"{name} {unit * value:.1f} %" for name, value in values.items() if low <= value <= high]
-        above = [f"{name} {unit * value:.1f} %" for name, value in values.items() if value > high]
-        kept = [f"{where} {', '.join(some)}" for where, some in (("above it", above), ("level with it", level)) if some]
-        if kept:
-            found.append(
-                f"{words}: the best language model, {title(best)}, has {unit * means[best]:.1f} % (95 % interval "
-                f"{unit * low:.1f} to {unit * high:.1f}); {'; '.join(kept)}"
-            )
-    return found
 
 
 def headline_metrics(results: Results) -> list[str]:

@@ -6,9 +6,10 @@ from hargo import tasks
 from hargo.config import Study
 from hargo.report import calibration, cluster, evidence, external, leakage
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Warn
-from hargo.report.compare import Gap, gap, level_baselines
+from hargo.report.compare import Gap, gap
 from hargo.report.controls import controls
 from hargo.report.evidence import CAPTION, bracket, interval, marks, signed, verdicts
+from hargo.report.level import level_baselines
 from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40, PAPER
 from hargo.report.provenance import provenance
 from hargo.report.results import Results, title

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hargo.config.study import unknown
 from hargo.errors import UserError
 from hargo.evaluation.statistics import need
-from hargo.report.compare import evidence, relevant
+from hargo.report.compare import evidence
 from hargo.report.results import Results, title
+from hargo.report.rows import relevant
 from hargo.report.tables import metrics_of
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from hargo.config import METHODS, Study
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.evaluation.measures import metrics
 from hargo.evaluation.metrics import Prediction, compare, summarise, win_rate
 from hargo.io import read_json, read_jsonl
 
@@ -163,24 +164,23 @@ def _predictions(path: Path) -> list[Prediction]:
 def _measure(
     study: Study, method: str, seed: int | None, predictions: list[Prediction], reference: Model | None
 ) -> Model:
-    metrics = summarise(predictions)
-    figures = flatten(metrics)
+    summary = summarise(predictions)
+    figures = flatten(predictions, summary)
     outcomes: dict[str, str] = {}
     if reference is not None:
         tie = study.evaluation.tie
         figures["win_rate"] = float(win_rate(predictions, reference.predictions, tie)["rate"])
         outcomes = compare(predictions, reference.predictions, tie)
-    return Model(method, seed, predictions, metrics, figures, outcomes)
+    return Model(method, seed, predictions, summary, figures, outcomes)
 
 
-def flatten(metrics: dict[str, Any]) -> dict[str, float]:
-    """The table's figures: race_f1, race_accuracy, em, avg_score, plp_similarity, accuracy, accuracy_<task>, ..."""
-    figures = {key: float(value) for key, value in metrics.items() if isinstance(value, int | float) and key != "n"}
-    if "race" in metrics:
-        figures["race_f1"] = metrics["race"]["f1"]
-        figures["race_accuracy"] = metrics["race"]["accuracy"]
-    for task, values in metrics["tasks"].items():
-        figures[f"accuracy_{task}"] = values["accuracy"]
+def flatten(predictions: list[Prediction], summary: dict[str, Any]) -> dict[str, float]:
+    """The tables' figures but WinRate: race_f1, em, accuracy_<task>, ..., and what else the summary has as a number."""
+    figures = {key: float(value) for key, value in summary.items() if isinstance(value, int | float) and key != "n"}
+    for key, metric in metrics(summary["tasks"]).items():
+        value = None if metric.kind == "win_rate" else metric.value(predictions)
+        if value is not None:
+            figures[key] = value
     return figures
 
 

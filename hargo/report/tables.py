@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
 from hargo import tasks
+from hargo.config import TASKS
+from hargo.evaluation.measures import metrics
 from hargo.report.paper import PAPER
 from hargo.report.results import Model, Results, title
 
-#: metric -> (title, decimals); shares in percent
-METRICS: dict[str, tuple[str, int]] = {
-    "win_rate": ("WinRate %", 2),
-    "race_f1": ("Race F1 %", 2),
-    "plp_similarity": ("PLP similarity", 4),
-    "em": ("EM %", 2),
-    "avg_score": ("AvgScore", 4),
-}
+
+class _Headline(Mapping[str, tuple[str, int]]):
+    """The headline figures of all registered tasks. Asks the registry at each look, so that no list goes stale."""
+
+    def __getitem__(self, key: str) -> tuple[str, int]:
+        found = metrics(TASKS)[key]
+        if not found.headline:
+            raise KeyError(key)
+        return found.title, found.decimals
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key for key, found in metrics(TASKS).items() if found.headline])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+#: headline metric -> (title, decimals); shares in percent
+METRICS = _Headline()
 
 #: reward histogram bins: the tiers of mlperf, and ranges between them for continuous rewards
 BINS: tuple[tuple[str, float, float], ...] = (
@@ -58,7 +71,7 @@ def over_seeds(models: Sequence[Model], metric: str) -> Spread | None:
 
 
 def metrics_of(results: Results) -> dict[str, tuple[str, int]]:
-    """Metrics that this study has, in the order of the paper's table, then accuracy per task."""
+    """Metrics that this study has: the headline's in the order of its tasks, then accuracy per task."""
     found = {key: value for key, value in METRICS.items() if any(key in m.figures for m in _all(results))}
     found |= {f"accuracy_{task}": (f"{tasks.load(task).title} %", 2) for task in results.tasks}
     return found

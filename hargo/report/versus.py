@@ -13,9 +13,10 @@ from hargo.evaluation.metrics import compare
 from hargo.evaluation.statistics import Difference, holm
 from hargo.report import markdown
 from hargo.report.blocks import Block, Items, Section, Table, Text
-from hargo.report.compare import Evidence, evidence, reading, relevant, sums
+from hargo.report.compare import Evidence, evidence, reading
 from hargo.report.evidence import interval, signed
 from hargo.report.results import Results, read, title
+from hargo.report.rows import relevant, sums
 from hargo.report.tables import metrics_of, over_seeds, shown
 
 

@@ -2,9 +2,9 @@
 
 from hargo.config.registry import TASKS, resolve
 from hargo.errors import UserError
-from hargo.tasks.base import Task, Verdict
+from hargo.tasks.base import Measure, Pool, Task, Verdict
 
-__all__ = ["Task", "Verdict", "load"]
+__all__ = ["Measure", "Pool", "Task", "Verdict", "load"]
 
 
 def load(name: str) -> Task:

@@ -21,6 +21,37 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Measure:
+    """A figure of a task in the report: the mean over its rows of one score, or of the reward.
+
+    name: its key in tables and commands; no other task may have the same
+    title: column heading, which ends in ` %` where `percent`
+    score: a key of `Verdict.scores`; None for the reward
+    percent: whether a mean between 0 and 1 is shown as a percentage
+    decimals: for tables
+    headline: whether it belongs in the headline table, where it is tested; else in the task's own table alone
+    """
+
+    name: str
+    title: str
+    score: str | None = None
+    percent: bool = False
+    decimals: int = 2
+    headline: bool = True
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Classification tasks that ask the same question: their confusion counts are added up.
+
+    name: `<name>_f1` and `<name>_accuracy` are the keys of its figures; title: for tables and figures
+    """
+
+    name: str
+    title: str
+
+
+@dataclass(frozen=True)
 class Task:
     """One task: everything the pipeline needs to know about it, in one file.
 
@@ -31,7 +62,11 @@ class Task:
         None for a response leaves that response out of its group.
     judge: (outputs, references) -> verdicts; independent of `reward`
     prompt: source prompt -> user message; the identity unless the task wants other words
-    positive: for yes/no classification the positive class (`"yes"`), which pools the task into race F1
+    positive: for classification the positive class (`"yes"`), as `Verdict.parsed` gives it; F1 is that of this class
+    label: for classification, reference -> its class, None where it has none. By default a reference's first whole
+        word that is yes or no where `positive` is one of these, else the reference itself
+    pool: for classification tasks that are counted together; a task without is counted by itself
+    measures: figures beside accuracy and F1. The report tests those marked `headline`, or else F1, or else accuracy
     threshold_sweep: for a score with a threshold, (score name, thresholds) that the report tabulates
     """
 
@@ -42,4 +77,14 @@ class Task:
     judge: Callable[[Sequence[str], Sequence[str]], list[Verdict]]
     prompt: Callable[[str], str] = lambda text: text
     positive: str | None = None
+    label: Callable[[str], str | None] | None = None
+    pool: Pool | None = None
+    measures: tuple[Measure, ...] = ()
     threshold_sweep: tuple[str, tuple[float, ...]] | None = None
+
+    @property
+    def counted_in(self) -> Pool | None:
+        """Where its confusion counts go: a shared pool, or one of its own; None where it has no classes."""
+        if self.positive is None:
+            return None
+        return self.pool or Pool(self.name, self.title)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 
-from hargo.tasks.base import Task, Verdict
+from hargo.tasks.base import Measure, Task, Verdict
 from hargo.tasks.values import normalise, values
 
 _NUMBER = re.compile(
@@ -149,4 +149,15 @@ def _amount(pieces: list[str]) -> tuple[Decimal, str] | None:
     return Decimal(match.group(1) + match.group(2)), match.group(3) or ""
 
 
-TASK = Task("mlperf", "MLPerf questions", max_new_tokens=64, reward=reward, judge=judge)
+TASK = Task(
+    "mlperf",
+    "MLPerf questions",
+    max_new_tokens=64,
+    reward=reward,
+    judge=judge,
+    measures=(
+        Measure("em", "EM %", "em", percent=True),
+        Measure("em_whole", "EM, nothing more %", "em_whole", percent=True, headline=False),
+        Measure("avg_score", "AvgScore", decimals=4),
+    ),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hargo.tasks.base import Task, Verdict
+from hargo.tasks.base import Measure, Task, Verdict
 from hargo.tasks.embedding import cosines
 
 BONUS = 0.05
@@ -58,5 +58,6 @@ TASK = Task(
     max_new_tokens=256,
     reward=reward,
     judge=judge,
+    measures=(Measure("plp_similarity", "PLP similarity", "similarity", decimals=4),),
     threshold_sweep=("similarity", (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)),
 )

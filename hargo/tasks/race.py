@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from hargo.tasks.base import Task, Verdict
+from hargo.tasks.base import Pool, Task, Verdict
+
+RACES = Pool("race", "Race")
 
 _WHOLE = re.compile(r"\s*(yes|no)\s*\.?\s*", re.IGNORECASE)
 _WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
@@ -47,4 +49,4 @@ def judge(outputs: Sequence[str], references: Sequence[str]) -> list[Verdict]:
 
 def race_task(name: str, title: str) -> Task:
     """A data-race task; the positive class is `yes`, and all of them are pooled into one F1."""
-    return Task(name, title, max_new_tokens=16, reward=reward, judge=judge, positive="yes")
+    return Task(name, title, max_new_tokens=16, reward=reward, judge=judge, positive="yes", label=label, pool=RACES)

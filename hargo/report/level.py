@@ -1,0 +1,46 @@
+"""Where a baseline without a language model keeps up with the best of the language models."""
+
+from __future__ import annotations
+
+from hargo.evaluation.measures import Metric, metrics
+from hargo.report.compare import evidence
+from hargo.report.results import Results, title
+
+
+def level_baselines(results: Results) -> list[str]:
+    """Sentences, one per metric where a baseline is within or above the best method's 95 % interval.
+
+    The best method is that of the highest mean over seeds, SFT included.
+    """
+    return [said for metric in _watched(results) if (said := _sentence(results, metric))]
+
+
+def _watched(results: Results) -> list[Metric]:
+    """Every headline figure but WinRate, and accuracies: of a pool as a whole, of any other task by itself."""
+    known = metrics(results.tasks).values()
+    pooled = {task for m in known if m.kind == "accuracy" and len(m.tasks) > 1 for task in m.tasks}
+    alone = {m.key for m in known if m.kind == "accuracy" and not (len(m.tasks) == 1 and m.tasks[0] in pooled)}
+    return [m for m in known if m.kind != "win_rate" and (m.headline or m.key in alone)]
+
+
+def _sentence(results: Results, metric: Metric) -> str | None:
+    made = evidence(results)
+    means = {m: float(c[0].mean()) for m in results.models if (c := made.curves(m, metric.key)) is not None}
+    if not means:
+        return None
+    best = max(means, key=lambda method: means[method])
+    bounds = made.own(best, metric.key)
+    if bounds is None:
+        return None
+    low, high = bounds
+    unit = 100.0 / metric.scale  # scores between 0 and 1 are told on the scale of percent too
+    values = {name: m.figures[metric.key] for name, m in results.baselines.items() if metric.key in m.figures}
+    level = [f"{name} {unit * value:.1f} %" for name, value in values.items() if low <= value <= high]
+    above = [f"{name} {unit * value:.1f} %" for name, value in values.items() if value > high]
+    kept = [f"{where} {', '.join(some)}" for where, some in (("above it", above), ("level with it", level)) if some]
+    if not kept:
+        return None
+    return (
+        f"{metric.words}: the best language model, {title(best)}, has {unit * means[best]:.1f} % (95 % interval "
+        f"{unit * low:.1f} to {unit * high:.1f}); {'; '.join(kept)}"
+    )
