@@ -43,7 +43,7 @@ class DataOptions(Options):
         description="paper: seeded 9:1 split per file, rows untouched. strict: cleaned, scrubbed, near-duplicate "
         "groups never split. given: the source says which rows are for evaluation.",
     )
-    split_seed: int = Field(0, description="Seed of the split.")
+    split_seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the split.")
     eval_fraction: float = Field(0.1, gt=0, lt=1, description="Share of rows for evaluation.")
     train_limit: PositiveInt | None = Field(
         None, description="Keep at most so many training rows (stratified by task): the size knob."

@@ -3,7 +3,8 @@ TF-IDF and logistic regression are level with fine-tuned models.
 
 majority    the most frequent answer of the task in training
 1-NN        the answer of the training row of the task whose prompt is nearest (cosine of TF-IDF)
-TF-IDF + LR logistic regression over all yes/no tasks together; None (does not apply) for other tasks
+TF-IDF + LR logistic regression over the tasks of a pool together; None (does not apply) for tasks without classes
+all yes     the positive class, where a task has one
 
 The last two see character n-grams of 3 to 5 inside word boundaries; scikit-learn's defaults but for C = 2.
 """
@@ -18,9 +19,18 @@ from hargo import tasks
 from hargo.config import Study
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.evaluation.metrics import summarise, truth_of
 from hargo.io import write_json, write_jsonl
 
 Answers = dict[str, list[str | None]]
+
+#: baseline -> the file of its predictions
+FILES = {
+    "majority": "predictions-majority.jsonl",
+    "all yes": "predictions-allyes.jsonl",
+    "1-NN": "predictions-1-NN.jsonl",
+    "TF-IDF + LR": "predictions-TF-IDF+LR.jsonl",
+}
 
 
 def baselines(train: list[Row], eval: list[Row], seed: int) -> Answers:
@@ -37,9 +47,7 @@ def baselines(train: list[Row], eval: list[Row], seed: int) -> Answers:
 
 
 def run(study: Study, data: Path, out: Path) -> None:
-    """Write `predictions-<name>.jsonl` per baseline and `metrics.json` (name -> figures of its rows) into `out`."""
-    from hargo.evaluation.metrics import summarise
-
+    """Write the file of each baseline's predictions and `metrics.json` (name -> figures of its rows) into `out`."""
     train, evaluation = load_rows(data / "train.jsonl"), load_rows(data / "eval.jsonl")
     train = [row for row in train if row.task in study.tasks]
     evaluation = [row for row in evaluation if row.task in study.tasks]
@@ -48,7 +56,7 @@ def run(study: Study, data: Path, out: Path) -> None:
     figures: dict[str, Any] = {}
     for name, answers in baselines(train, evaluation, study.data.split_seed).items():
         predictions = _predictions(evaluation, answers)
-        write_jsonl(out / f"predictions-{name.replace(' ', '')}.jsonl", predictions)
+        write_jsonl(out / FILES[name], predictions)
         if predictions:
             figures[name] = summarise(predictions)
     write_json(out / "metrics.json", figures)
@@ -72,46 +80,47 @@ def _majority(train: list[Row], evaluation: list[Row]) -> list[str]:
 
 
 def _nearest(train: list[Row], evaluation: list[Row]) -> list[str]:
-    vectors = _vectorizer()
-    try:
-        known = vectors.fit_transform(row.prompt for row in train)
-    except ValueError:  # only blank prompts: nothing to compare
+    if _blank(train):  # nothing to compare
         return _majority(train, evaluation)
+    vectors = _vectorizer()
+    known = vectors.fit_transform(row.prompt for row in train)
     cosines = vectors.transform(row.prompt for row in evaluation) @ known.T
     # ties, and rows that share nothing with training, go to the first training row
     return [train[int(i)].answer for i in cosines.toarray().argmax(axis=1)]
 
 
 def _regression(train: list[Row], evaluation: list[Row], seed: int) -> list[str | None]:
+    result: list[str | None] = [None] * len(evaluation)
+    pools = {row.task: tasks.load(row.task).counted_in for row in evaluation}
+    for pool in dict.fromkeys(pool for pool in pools.values() if pool is not None):
+        known = [row for row in train if tasks.load(row.task).counted_in == pool]
+        classes = [truth_of(row.task, row.answer) for row in known]
+        labelled = [(row, said) for row, said in zip(known, classes, strict=True) if said is not None]
+        places = [i for i, row in enumerate(evaluation) if pools[row.task] == pool]
+        if labelled:
+            told = [said for _, said in labelled]
+            for place, text in zip(
+                places, _classes([row for row, _ in labelled], told, [evaluation[i] for i in places], seed), strict=True
+            ):
+                result[place] = text
+    return result
+
+
+def _classes(train: list[Row], classes: list[str], evaluation: list[Row], seed: int) -> list[str]:
+    """The class of each evaluation row by logistic regression on the training rows and their classes."""
+    if len(set(classes)) < 2 or _blank(train):  # the constant answer is all there is to learn
+        return [max(sorted(set(classes)), key=classes.count)] * len(evaluation)
     from sklearn.linear_model import LogisticRegression
 
-    from hargo.tasks.race import label
+    vectors = _vectorizer()
+    table = vectors.fit_transform(row.prompt for row in train)
+    model = LogisticRegression(C=2.0, max_iter=1000, random_state=seed).fit(table, classes)
+    return [str(said) for said in model.predict(vectors.transform(row.prompt for row in evaluation))]
 
-    def applies(row: Row) -> bool:
-        return tasks.load(row.task).positive is not None
 
-    result: list[str | None] = [None] * len(evaluation)
-    known = [(row.prompt, said) for row in train if applies(row) and (said := label(row.answer))]
-    places = [i for i, row in enumerate(evaluation) if applies(row)]
-    answers = [said for _, said in known]
-    if not known or not places:
-        return result
-    texts = [evaluation[i].prompt for i in places]
-    try:
-        vectors = _vectorizer()
-        table = vectors.fit_transform(prompt for prompt, _ in known)
-        if len(set(answers)) < 2:
-            raise ValueError("one class only")
-        predicted = (
-            LogisticRegression(C=2.0, max_iter=1000, random_state=seed)
-            .fit(table, answers)
-            .predict(vectors.transform(texts))
-        )
-    except ValueError:  # one class, or only blank prompts: the constant answer is all there is to learn
-        predicted = [max(sorted(set(answers)), key=answers.count)] * len(texts)
-    for place, text in zip(places, predicted, strict=True):
-        result[place] = str(text)
-    return result
+def _blank(rows: list[Row]) -> bool:
+    """Whether no prompt has a character to make an n-gram of, which the vectoriser refuses."""
+    return not any(row.prompt.strip() for row in rows)
 
 
 def _vectorizer() -> Any:

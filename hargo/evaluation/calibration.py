@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hargo.evaluation.choice import p_yes
-from hargo.evaluation.metrics import Prediction, rates
-from hargo.tasks import load
-from hargo.tasks.race import label
+from hargo.evaluation.choice import asked_of, p_yes
+from hargo.evaluation.metrics import Prediction, rates, truth_of
 
 BINS = 10
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -33,8 +31,8 @@ def scored(predictions: Sequence[Prediction], task: str | None = None) -> tuple[
     rows = [
         (p_yes(p["choice"]), truth == "yes")
         for p in predictions
-        if p.get("choice") and load(p["task"]).positive and task in (None, p["task"])
-        if (truth := label(p["reference"])) is not None
+        if p.get("choice") and asked_of(p["task"]) and task in (None, p["task"])
+        if (truth := truth_of(p["task"], p["reference"])) is not None
     ]
     return np.array([p for p, _ in rows]), np.array([float(y) for _, y in rows])
 

@@ -9,12 +9,21 @@ from typing import Any
 
 import torch
 
+from hargo import tasks
 from hargo.data.programs import LABELS
 
 logger = logging.getLogger(__name__)
 
 #: natural logarithms of the probabilities that the answer begins as `yes` or `no` does
 Choice = dict[str, float]
+
+#: stands for the logarithm of 0
+IMPOSSIBLE = -1000.0
+
+
+def asked_of(task: str) -> bool:
+    """Whether the answers to a task are yes and no, with yes the positive class."""
+    return tasks.load(task).positive == LABELS[0]
 
 
 def p_yes(choice: Choice) -> float:
@@ -24,6 +33,12 @@ def p_yes(choice: Choice) -> float:
     0.8
     """
     return 1 / (1 + math.exp(min(700.0, choice["no"] - choice["yes"])))
+
+
+def room_of(model: Any) -> int | None:
+    """Tokens that fit into the model's context; None where its configuration sets no bound."""
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return None if room is None else int(room)
 
 
 def first_tokens(tokenizer: Any) -> dict[str, list[int]] | None:
@@ -40,7 +55,8 @@ def choices(model: Any, tokenizer: Any, prompts: Sequence[list[int]], batch_rows
     """Per prompt (token ids) the log-probabilities of `yes` and `no` at the first token of the answer.
 
     Rounded to 4 decimals, since the last bits depend on which prompts share a batch. None for a tokenizer whose
-    labels begin with the same token.
+    labels begin with the same token, and for a prompt whose logits are no numbers. A label that cannot begin the
+    answer at all has `IMPOSSIBLE`, since JSON has no infinity.
     """
     tokens = first_tokens(tokenizer)
     if tokens is None:
@@ -51,7 +67,9 @@ def choices(model: Any, tokenizer: Any, prompts: Sequence[list[int]], batch_rows
     for start in range(0, len(order), batch_rows):
         part = order[start : start + batch_rows]
         for i, logp in zip(part, _first(model, [prompts[i] for i in part], tokenizer.pad_token_id), strict=True):
-            found[i] = {label: round(float(logp[ids].logsumexp(-1)), 4) for label, ids in tokens.items()}
+            said = {label: float(logp[ids].logsumexp(-1)) for label, ids in tokens.items()}
+            if not any(map(math.isnan, said.values())):
+                found[i] = {label: round(max(value, IMPOSSIBLE), 4) for label, value in said.items()}
     return found
 
 

@@ -90,10 +90,7 @@ def score(study: Study, model: Path, data: Path, out: Path, folder: Path | None 
         )
     rows = drb.load(DataOptions(source="drb", path=str(where)), tasks)
     rows = drb.reframe(rows, drb.frames_of(load_rows(data / "train.jsonl")))
-    predictions = [
-        p | {"number": row.meta["number"]}
-        for p, row in zip(answer(study, model, rows, skip_long=True), rows, strict=True)
-    ]
+    predictions = [p | {"number": row.meta["number"]} for p, row in zip(answer(study, model, rows), rows, strict=True)]
     figures = {part.key: tool_figures(mine) for part in PARTS if (mine := part.of(predictions))}
     out.mkdir(parents=True, exist_ok=True)
     write_jsonl(out / "predictions.jsonl", predictions)

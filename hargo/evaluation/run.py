@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import asdict
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hargo import provenance, tasks
 from hargo.config import Study
 from hargo.data.perturb import KINDS, perturb
+from hargo.data.programs import LANGUAGES
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
 from hargo.evaluation.metrics import summarise
 from hargo.io import write_json, write_jsonl
+
+if TYPE_CHECKING:
+    from hargo.evaluation.choice import Choice
 
 logger = logging.getLogger(__name__)
 
@@ -35,36 +40,58 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
     logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
 
 
-def answer(
-    study: Study, model: Path, rows: Sequence[Row], skip_long: bool = False, perturbed: bool = False
-) -> list[dict[str, Any]]:
+def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = False) -> list[dict[str, Any]]:
     """Predictions of the model folder `model` in the order of the rows.
 
-    skip_long: a row that does not fit the model's context is left undecided (`too_long`) instead of an error
-    perturbed: also ask race rows in other words (`hargo.data.perturb`), for P(yes) alone
+    A row that the model's context has no room for, prompt and longest answer together, stays without an answer: it is
+    marked `too_long` and judged undecided.
+
+    perturbed: also ask rows with a program in other words (`hargo.data.perturb`), for P(yes) alone
     """
-    from hargo.evaluation.choice import choices
-    from hargo.models.encode import answer_text, encode
-    from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
-    from hargo.rollout import Request, generate
+    from hargo.evaluation.choice import asked_of, choices, room_of
+    from hargo.models.encode import encode
+    from hargo.models.load import deterministic, load_model, load_tokenizer
+    from hargo.rollout import Request
     from hargo.training.experience import answer_limit
 
     device = deterministic(study)
     tokenizer = load_tokenizer(model)
     policy = load_model(model, device, study.compute)
-    limits = study.evaluation.max_new_tokens
+    limits, room = study.evaluation.max_new_tokens, room_of(policy)
     requests = [
         Request(example.prompt, answer_limit(example.row.task, limits))
         for example in encode(tokenizer, rows, study.model.system)
     ]
-    answers: list[dict[str, Any]] = [{"output": ""} for _ in rows]
-    order = sorted(range(len(rows)), key=lambda i: len(requests[i].prompt))
-    room = getattr(policy.config, "max_position_embeddings", None)
-    if skip_long and room is not None:
-        for i in [i for i in order if len(requests[i].prompt) + requests[i].limit > room]:
-            answers[i] = {"output": "", "too_long": True}
-            order.remove(i)
-    check_context(policy, max((len(requests[i].prompt) + requests[i].limit for i in order), default=0), "evaluation")
+    fitting = [i for i, r in enumerate(requests) if room is None or len(r.prompt) + r.limit <= room]
+    answers: list[dict[str, Any]] = [{"output": "", "too_long": True} for _ in rows]
+    if len(fitting) < len(rows):
+        logger.warning(
+            "%d of %d rows and their answers take more than the %s tokens that the model has room for: undecided",
+            len(rows) - len(fitting),
+            len(rows),
+            room,
+        )
+    for i, made in zip(fitting, _decode(study, policy, tokenizer, [requests[i] for i in fitting]), strict=True):
+        answers[i] = made
+    asked = [i for i in fitting if asked_of(rows[i].task)]
+    prompts = [requests[i].prompt for i in asked]
+    for i, choice in zip(asked, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
+        answers[i]["choice"] = choice
+    if perturbed:
+        programs = [i for i in asked if rows[i].task in LANGUAGES]
+        for i, kind, choice in _perturbed(study, policy, tokenizer, rows, programs):
+            answers[i].setdefault("perturbed", {})[kind] = choice
+    return judge(rows, [a["output"] for a in answers], answers)
+
+
+def _decode(study: Study, policy: Any, tokenizer: Any, requests: list[Any]) -> list[dict[str, Any]]:
+    """Greedy answers in the order of the requests."""
+    from hargo.models.encode import answer_text
+    from hargo.models.load import stop_ids
+    from hargo.rollout import generate
+
+    answers: list[dict[str, Any]] = [{} for _ in requests]
+    order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt))
     stop = stop_ids(policy, tokenizer)
     chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
     for start in range(0, len(order), chunk):
@@ -80,36 +107,54 @@ def answer(
             text = answer_text(tokenizer, completion.ids, completion.ended)
             answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
         logger.info("evaluated %d of %d rows", start + len(part), len(order))
-    race = [i for i in order if tasks.load(rows[i].task).positive]
-    prompts = [requests[i].prompt for i in race]
-    for i, choice in zip(race, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
-        answers[i]["choice"] = choice
-    if perturbed:
-        asked = [(i, kind, row) for i in race for kind in KINDS if (row := perturb(rows[i], kind)) is not None]
-        prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in asked], study.model.system)]
-        fits = [k for k, prompt in enumerate(prompts) if room is None or len(prompt) < room]
-        found = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)
-        for k, choice in zip(fits, found, strict=True):
-            if choice is not None:
-                answers[asked[k][0]].setdefault("perturbed", {})[asked[k][1]] = choice
-    return judge(rows, [a["output"] for a in answers], answers)
+    return answers
+
+
+def _perturbed(
+    study: Study, policy: Any, tokenizer: Any, rows: Sequence[Row], programs: Sequence[int]
+) -> Iterator[tuple[int, str, Choice]]:
+    """(row, kind of change, choice) for every change of these rows' programs that can be made and fits the model."""
+    from hargo.evaluation.choice import choices, room_of
+    from hargo.models.encode import encode
+
+    changed = [(i, kind, row) for i in programs for kind in KINDS if (row := perturb(rows[i], kind)) is not None]
+    prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in changed], study.model.system)]
+    room = room_of(policy)
+    fits = [k for k, prompt in enumerate(prompts) if room is None or len(prompt) < room]
+    found = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)
+    for k, choice in zip(fits, found, strict=True):
+        if choice is not None:
+            yield changed[k][0], changed[k][1], choice
 
 
 def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Predictions in the order of the rows: the task's reward, and its judgement, which never looks at the reward."""
+    """Predictions in the order of the rows: the task's reward, and its judgement, which never looks at the reward.
+
+    extra: per row what else is known of the answer. `too_long` leaves a row undecided whatever the task makes of an
+    empty answer. What a task of its own gives as a reward or score that is no finite number is None or 0.
+    """
     predictions: list[dict[str, Any]] = [{} for _ in rows]
     for name in sorted({row.task for row in rows}):
         mine = [i for i, row in enumerate(rows) if row.task == name]
         task = tasks.load(name)
         texts, references = [outputs[i] for i in mine], [rows[i].answer for i in mine]
-        for i, reward, verdict in zip(mine, task.reward(texts, references), task.judge(texts, references), strict=True):
+        rewards, verdicts = list(task.reward(texts, references)), task.judge(texts, references)
+        odd = sum(not math.isfinite(v) for verdict in verdicts for v in verdict.scores.values())
+        odd += sum(reward is not None and not math.isfinite(reward) for reward in rewards)
+        if odd:
+            logger.warning("%s: %d rewards or scores are no finite numbers; they count as none, or as 0", name, odd)
+        for i, reward, verdict in zip(mine, rewards, verdicts, strict=True):
+            if extra[i].get("too_long"):
+                reward, verdict = 0.0, replace(verdict, parsed=None, correct=False)
             predictions[i] = {
                 "id": rows[i].id,
                 "task": name,
                 "output": outputs[i],
                 "reference": rows[i].answer,
-                "reward": None if reward is None else float(reward),
-                **asdict(verdict),
+                "reward": float(reward) if reward is not None and math.isfinite(reward) else None,
+                "parsed": verdict.parsed,
+                "correct": bool(verdict.correct),
+                "scores": {key: float(v) if math.isfinite(v) else 0.0 for key, v in verdict.scores.items()},
                 "tokens": extra[i].get("tokens"),
                 "truncated": extra[i].get("truncated", False),
                 **{key: extra[i][key] for key in OPTIONAL if extra[i].get(key) is not None},
