@@ -323,6 +323,10 @@ def report(
             from hargo.report.build import build
 
             build(study, results, out, rows)
+    else:
+        from hargo.report.drift import warn
+
+        warn(study, results)
     from hargo.report.build import print_headline
 
     print_headline(out)

@@ -9,13 +9,13 @@ from pathlib import Path
 from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import write_text
-from hargo.report import content, curves, evidence, figures, forest, leakage, markdown, page, tables
+from hargo.report import confusions, content, curves, drift, evidence, figures, forest, leakage, markdown, page, tables
 from hargo.report.results import read
 
 logger = logging.getLogger(__name__)
 
 #: every figure of the report
-PLOTS = figures.FIGURES | forest.FIGURES | curves.FIGURES
+PLOTS = figures.FIGURES | confusions.FIGURES | forest.FIGURES | curves.FIGURES
 
 
 def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
@@ -24,6 +24,7 @@ def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
     rows: whether report.html holds the evaluation rows and answers; without, it can be passed on where the data may not
     results: results/<study>/; a method or seed that is missing there is a UserError naming what to run
     """
+    drift.warn(study, results)
     found = read(study, results)
     for name, table in (
         ("summary", evidence.annotate(found, tables.summary(found))),

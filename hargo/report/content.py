@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.report import calibration, cluster, evidence, external, leakage
+from hargo.report import answers, calibration, cluster, evidence, external, leakage
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Warn
 from hargo.report.compare import Gap, gap
 from hargo.report.controls import controls
+from hargo.report.drift import drift
 from hargo.report.evidence import CAPTION, bracket, interval, marks, signed, verdicts
 from hargo.report.level import level_baselines
-from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40, PAPER
+from hargo.report.paper import LENGTH_RATIO, MLPERF_OVER_40
 from hargo.report.provenance import provenance
 from hargo.report.results import Results, title
-from hargo.report.tables import METRICS, accuracy_where, heterogeneity, metrics_of, over_seeds, shown, spread, unseen
+from hargo.report.tables import METRICS, heterogeneity, metrics_of, over_seeds, shown
 
 ARXIV = "arXiv 2607.28301"
 PAPER_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
@@ -28,10 +29,10 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
         Section("evidence", "What is more than noise", evidence.blocks(results)),
         Section("gap", "HARGO against GRPO", _gap(results)),
         Section("training", "Training", _training(results)),
-        Section("races", "Data races", _races(results)),
+        Section("classes", "Answers by class", answers.classes(results)),
         Section("external", "DataRaceBench", external.blocks(results)),
         Section("calibration", "Calibration", calibration.blocks(results)),
-        Section("questions", "Questions", _questions(results)),
+        Section("questions", "Questions", answers.questions(results)),
         Section("ablation", "Ablation", _ablation(results)),
         Section("heterogeneity", "How the tasks differ", _heterogeneity(results)),
         Section("leakage", "Leakage and memory", leakage.blocks(results)),
@@ -74,6 +75,9 @@ def _short(results: Results) -> list[Block]:
             "Answers are decoded greedily; reward and judgement of an answer are separate code."
         )
     ]
+    otherwise = drift(study, results.folder)
+    if otherwise:
+        blocks.append(Warn("Not the study that was run", [f"{text}." for text in otherwise]))
     warnings = level_baselines(results)
     if warnings:
         blocks.append(Warn("A baseline without a language model keeps up", [f"{text}." for text in warnings]))
@@ -115,17 +119,26 @@ def _verdict(found: Gap) -> str:
 
 
 def _caveats(results: Results) -> list[str]:
-    notes = [f"The paper's numbers ({ARXIV}) come from one seed, without intervals."]
+    notes = []
     if not results.comparable:
         notes.append(
-            "Data or protocol here are not the paper's: the figures are not comparable with its table, which is shown "
-            "for orientation only."
+            f"Tasks, data or protocol here are not those of the paper ({ARXIV}): its table, one seed, without "
+            "intervals, is not comparable and left out."
         )
-    elif (results.study.model.source, results.study.model.path) != ("hub", PAPER_MODEL):
-        notes.append(f"The model here is not the paper's {PAPER_MODEL}: levels differ for that reason alone.")
+    else:
+        notes.append(f"The paper's numbers ({ARXIV}) come from one seed, without intervals.")
+        if (results.study.model.source, results.study.model.path) != ("hub", PAPER_MODEL):
+            notes.append(f"The model here is not the paper's {PAPER_MODEL}: levels differ for that reason alone.")
     if len(results.study.seeds) == 2:
         notes.append("Two seeds can show large differences only; `hargo power` says how many a small one would need.")
     notes += _budget(results)
+    for task in results.tasks:
+        long = max(model.metrics["tasks"][task]["too_long"] for models in results.models.values() for model in models)
+        if long:
+            notes.append(
+                f"{long} of the {task} rows are longer than the model has room for; they count as undecided, which is "
+                "wrong, for every language model."
+            )
     for method, models in results.models.items():
         for task in results.tasks:
             cut = max(model.metrics["tasks"][task]["truncated"] for model in models)
@@ -148,7 +161,7 @@ def _budget(results: Results) -> list[str]:
 
 def _results(results: Results) -> list[Block]:
     metrics = metrics_of(results)
-    main = [key for key in metrics if not key.startswith("accuracy_")]
+    main = [key for key in metrics if key in METRICS]
     accuracy = [key for key in metrics if key.startswith("accuracy_")]
     many = "mean ± sample standard deviation over seeds" if len(results.study.seeds) > 1 else "one seed"
     return [
@@ -162,7 +175,8 @@ def _results(results: Results) -> list[Block]:
             results,
             main,
             f"Headline metrics, means over seeds (each seed's are in the figure). {CAPTION} WinRate is measured "
-            "against the SFT model of the same seed, where 50 is level. The column after each metric is the paper's.",
+            "against the SFT model of the same seed, where 50 is level."
+            + (" The column after each metric is the paper's." if results.comparable else ""),
         ),
         _method_table(results, accuracy, f"Accuracy per task, {many}."),
     ]
@@ -171,7 +185,7 @@ def _results(results: Results) -> list[Block]:
 def _method_table(results: Results, metrics: list[str], caption: str, methods: list[str] | None = None) -> Table:
     header: list[str] = ["Method"]
     muted: list[int] = []
-    papers = {m: any(m in PAPER.get(name, {}) for name in results.models) for m in metrics}
+    papers = {m: any(results.paper(name, m) is not None for name in results.models) for m in metrics}
     for metric in metrics:
         header.append(metrics_of(results)[metric][0])
         if papers[metric]:
@@ -192,7 +206,7 @@ def _method_table(results: Results, metrics: list[str], caption: str, methods: l
                 cell = f"{over.mean:.{decimals}f}{told}"
             row.append(cell)
             if papers[metric]:
-                theirs = PAPER.get(name, {}).get(metric)
+                theirs = results.paper(name, metric)
                 row.append("" if theirs is None else f"{theirs:.{decimals}f}")
         rows.append(row)
     return Table(header, rows, caption, tuple(muted), strong=("HARGO",))
@@ -234,98 +248,6 @@ def _training(results: Results) -> list[Block]:
     ]
 
 
-def _races(results: Results) -> list[Block]:
-    pooled = [m for models in results.models.values() for m in models if "race" in m.metrics]
-    if not pooled:
-        return []
-    keys = ("tp", "fp", "tn", "fn", "undecided", "precision", "recall", "f1", "accuracy")
-    rows = []
-    for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
-        if not all("race" in model.metrics for model in models):
-            continue
-        means = [sum(model.metrics["race"][key] for model in models) / len(models) for key in keys]
-        rows.append(
-            [title(name), *(f"{v:.1f}".removesuffix(".0") for v in means[:5]), *(f"{v:.2f}" for v in means[5:])]
-        )
-    return [
-        Figure(
-            "confusions",
-            "Rows are the truth, columns the answer; means over seeds. An answer that is neither yes nor no is a class "
-            "of its own and wrong.",
-            "Confusion matrices of the data-race tasks; counts are in the table below.",
-        ),
-        Table(
-            ["Method", "TP", "FP", "TN", "FN", "neither", "Precision %", "Recall %", "F1 %", "Accuracy %"],
-            rows,
-            "Data-race tasks pooled, positive class: race. Means over seeds.",
-            strong=("HARGO",),
-        ),
-        *_unseen(results),
-    ]
-
-
-def _unseen(results: Results) -> list[Block]:
-    """Race accuracy by what training has not seen of a row, where the source says so."""
-    kinds = [(task, kind) for task in results.tasks if tasks.load(task).positive for kind in unseen(results, task)]
-    if not kinds:
-        return []
-    rows = []
-    for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
-        cells = []
-        for task, kind in kinds:
-            found = [accuracy_where(model, results, task, kind) for model in models]
-            known = [value for value in found if value is not None]
-            cells.append(shown(spread(known), 1) if known else "–")
-        rows.append([title(name), *cells])
-    return [
-        Table(
-            ["Method", *(f"{tasks.load(task).title}, unseen {kind} %" for task, kind in kinds)],
-            rows,
-            "Accuracy on rows whose names and sizes, or whose whole family of kernels, training has not seen.",
-            strong=("HARGO",),
-        )
-    ]
-
-
-def _questions(results: Results) -> list[Block]:
-    blocks: list[Block] = []
-    if "mlperf" in results.tasks:
-        rows = []
-        for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
-            values = [
-                over_seeds(models, key) for key in ("em", "em_whole", "avg_score", "accuracy_mlperf", "mlperf_over_40")
-            ]
-            rows.append([title(name), *(shown(value, 4 if i == 2 else 2) for i, value in enumerate(values))])
-        blocks.append(
-            Table(
-                ["Method", "EM %", "EM, nothing more %", "AvgScore", "Accuracy %", "Over 40 characters %"],
-                rows,
-                "MLPerf questions. EM finds the reference in the answer between word boundaries; accuracy counts "
-                "answers worth a reward of .5 or more.",
-                strong=("HARGO",),
-            )
-        )
-    for task in results.tasks:
-        sweep = tasks.load(task).threshold_sweep
-        if sweep is None:
-            continue
-        rows = []
-        for name, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
-            found = [m.metrics["tasks"][task]["sweep"]["accuracy"] for m in models if task in m.metrics["tasks"]]
-            if found:
-                rows.append([title(name), *(f"{sum(f[f'{t:g}'] for f in found) / len(found):.1f}" for t in sweep[1])])
-        blocks.append(
-            Table(
-                ["Method", *(f"≥ {t:g}" for t in sweep[1])],
-                rows,
-                f"{tasks.load(task).title}: accuracy in percent by the {sweep[0]} that counts as right. The accuracy "
-                "column above uses 0.5, a choice.",
-                strong=("HARGO",),
-            )
-        )
-    return blocks
-
-
 def _ablation(results: Results) -> list[Block]:
     if not results.ablations:
         return []
@@ -360,13 +282,12 @@ def _heterogeneity(results: Results) -> list[Block]:
             ]
         )
     means = [row["answer_chars_mean"] for row in table if row["answer_chars_mean"]]
-    ratio = f" The longest mean answer is {max(means) / min(means):.0f} times the shortest" if len(means) > 1 else ""
-    note = (
-        f"{ratio} (the paper: {LENGTH_RATIO}). In the paper {MLPERF_OVER_40} % of the SFT model's mlperf answers have "
-        "over 40 characters."
-    ).strip()
+    ratio = f"The longest mean answer is {max(means) / min(means):.0f} times the shortest" if len(means) > 1 else ""
+    if results.comparable:
+        ratio += f" (the paper: {LENGTH_RATIO}). In the paper {MLPERF_OVER_40} % of the SFT model's mlperf answers have"
+        ratio += " over 40 characters"
     return [
-        Text(note),
+        *([Text(f"{ratio}.")] if ratio else []),
         Table(
             [
                 "Task",

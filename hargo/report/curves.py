@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hargo import tasks
 from hargo.evaluation.calibration import BINS, curve, reliability, scored
+from hargo.report.calibration import of_tasks
 from hargo.report.figures import MUTED, PAPER, Plots, colour
 from hargo.report.results import Results, title
 
 _DASHES = (0, (3, 2))
 
 
-def _shown(results: Results) -> list[str]:
-    """SFT, GRPO and HARGO, as far as they recorded P(yes); lines of more methods would hide one another."""
-    names = [m for m in ("sft", "grpo", "hargo") if m in results.models] or list(results.models)[:3]
-    return [name for name in names if all(len(scored(m.predictions)[1]) for m in results.models[name])]
+def _shown(results: Results, names: Sequence[str]) -> list[str]:
+    """SFT, GRPO and HARGO, as far as they recorded P(yes) on these tasks; lines of more would hide one another."""
+    methods = [m for m in ("sft", "grpo", "hargo") if m in results.models] or list(results.models)[:3]
+    return [m for m in methods if all(len(scored(of_tasks(model, names))[1]) for model in results.models[m])]
 
 
 def reliability_curve(results: Results) -> Figure | None:
-    """Share of true races per bin of P(yes), seeds pooled; below, how many rows fall into the bins."""
-    methods = _shown(results)
-    if not methods:
+    """Share of rows whose truth is yes per bin of P(yes), seeds pooled; below, how many rows fall into the bins."""
+    pools = [(pool, names) for pool, names in results.pools.items() if _shown(results, names)]
+    if not pools:
         return None
-    figure, (axis, counts) = plt.subplots(
-        2, 1, figsize=(4.4, 4.6), sharex=True, height_ratios=(3, 1), gridspec_kw={"hspace": 0.12}
-    )
+    figure, axes = plt.subplots(
+        2, len(pools), figsize=(4.4 * len(pools), 4.6), sharex=True, squeeze=False,
+        height_ratios=(3, 1), gridspec_kw={"hspace": 0.12},
+    )  # fmt: skip
+    for axis, counts, (pool, names) in zip(*axes, pools, strict=True):
+        _reliability(axis, counts, results, names)
+        if len(pools) > 1:
+            axis.set_title(pool.title)
+    return figure
+
+
+def _reliability(axis: Axes, counts: Axes, results: Results, names: Sequence[str]) -> None:
     axis.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=_DASHES)
+    methods = _shown(results, names)
     for place, method in enumerate(methods):
-        parts = [scored(model.predictions) for model in results.models[method]]
+        parts = [scored(of_tasks(model, names)) for model in results.models[method]]
         said, true = (np.concatenate(values) for values in zip(*parts, strict=True))
         bins = reliability(said, true)
         axis.plot(
@@ -41,22 +55,21 @@ def reliability_curve(results: Results) -> Figure | None:
         left = [b.low + 0.1 / BINS + place * width for b in bins]
         share = [100 * b.rows / len(true) for b in bins]
         counts.bar(left, share, width=width, align="edge", color=colour(method), alpha=0.7, linewidth=0)
-    axis.set_ylabel("share that is a race")
+    axis.set_ylabel("share whose truth is yes")
     axis.set_ylim(-0.03, 1.03)
     axis.legend(frameon=False, fontsize=8, loc="upper left")
     counts.set_ylabel("% of rows")
     counts.set_xlabel("P(yes)")
-    return figure
 
 
 def precision_recall(results: Results) -> Figure | None:
     """Precision over recall per yes/no task, a thin line per seed."""
-    methods = _shown(results)
-    names = [task for task in results.tasks if tasks.load(task).positive]
-    if not methods or not names:
+    names = [task for task in results.tasks if _shown(results, [task])]
+    if not names:
         return None
     figure, axes = plt.subplots(1, len(names), figsize=(3.3 * len(names) + 0.6, 3.0), sharey=True, squeeze=False)
     for axis, task in zip(axes[0], names, strict=True):
+        methods = _shown(results, [task])
         for method in methods:
             for index, model in enumerate(results.models[method]):
                 said, true = scored(model.predictions, task)

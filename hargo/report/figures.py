@@ -18,9 +18,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hargo import tasks
+from hargo.evaluation.measures import metric as measure
+from hargo.evaluation.metrics import reward_of
 from hargo.io import write_text
 from hargo.report.results import Results, title
-from hargo.report.tables import BINS, histogram, metrics_of, over_seeds
+from hargo.report.tables import BINS, METRICS, histogram, metrics_of, over_seeds
 
 INK, MUTED, RULE, PAPER = "#1b1f24", "#68707a", "#d5d9de", "#ffffff"
 
@@ -92,7 +94,7 @@ def draw(results: Results, folder: Path, plots: Plots) -> dict[str, str]:
 
 def headline(results: Results) -> Figure:
     """One panel per metric: a dot per seed, a bar from the SFT model's mean to the method's, a line per baseline."""
-    metrics = [m for m in metrics_of(results) if not m.startswith("accuracy_")]
+    metrics = [m for m in metrics_of(results) if m in METRICS]
     methods = list(results.models)
     extra = 0.42 * len(results.baselines)
     figure, axes = plt.subplots(
@@ -134,7 +136,7 @@ def _headline_panel(axis: Axes, results: Results, metric: str, methods: list[str
         axis.scatter(seeds, [place] * len(seeds), s=15, color=tint, edgecolor=PAPER, linewidth=0.6, zorder=3)
         values += seeds
     lines = {n: m.figures[metric] for n, m in results.baselines.items() if metric in m.figures}
-    low, high = _range([*values, *lines.values()], 1.0 if metric in ("avg_score", "plp_similarity") else 100.0)
+    low, high = _range([*values, *lines.values()], measure(metric).scale)
     for rank, (baseline, value) in enumerate(lines.items()):
         left = value > (low + high) / 2
         height = len(methods) - 0.3 + 0.42 * rank
@@ -287,45 +289,6 @@ def _fan(results: Results, method: str, key: str) -> tuple[Any, Any]:
     return grid, np.array(curves)
 
 
-def confusions(results: Results) -> Figure | None:
-    """Truth against answer on the data-race rows, summed over seeds and shown per seed."""
-    columns = [(title(m), [x.metrics for x in results.models[m]]) for m in results.main]
-    columns += [(name, [model.metrics]) for name, model in results.baselines.items()]
-    columns = [(name, values) for name, values in columns if all("race" in v for v in values)]
-    if not columns:
-        return None
-    across = min(4, len(columns))
-    down = -(-len(columns) // across)
-    figure, axes = plt.subplots(down, across, figsize=(2.35 * across, 1.75 * down + 0.3), squeeze=False)
-    for axis, (name, values) in zip(axes.flat, columns, strict=False):
-        race = {key: float(np.mean([v["race"][key] for v in values])) for key in values[0]["race"]}
-        other = race["undecided"] - race["undecided_positive"]
-        cells = np.array([[race["tp"], race["fn"], race["undecided_positive"]], [race["fp"], race["tn"], other]])
-        truth = cells.sum(axis=1, keepdims=True)
-        share = cells / np.maximum(truth, 1)
-        axis.set_xlim(-0.5, 2.5)
-        axis.set_ylim(1.5, -0.5)
-        for (i, j), value in np.ndenumerate(cells):
-            right = (i, j) in ((0, 0), (1, 1))
-            tint = "#2f7fbf" if right else "#d55e00"
-            axis.add_patch(
-                plt.Rectangle(
-                    (j - 0.47, i - 0.46), 0.94, 0.92, color=tint, alpha=0.08 + 0.55 * share[i, j], linewidth=0
-                )
-            )
-            axis.text(j, i, f"{value:.0f}" if value == round(value) else f"{value:.1f}", ha="center", va="center")
-        axis.set_xticks(range(3), ["yes", "no", "neither"], fontsize=8)
-        axis.set_yticks(range(2), ["race", "none"], fontsize=8)
-        axis.set_title(f"{name}   F1 {race['f1']:.1f}", fontsize=9.5)
-        axis.grid(visible=False)
-        for spine in axis.spines.values():
-            spine.set_visible(False)
-    for axis in list(axes.flat)[len(columns) :]:
-        axis.axis("off")
-    figure.tight_layout()
-    return figure
-
-
 def rewards(results: Results) -> Figure:
     """Share of answers per reward range, one panel per task, SFT as bars, GRPO and HARGO as dots."""
     methods = [m for m in ("grpo", "hargo") if m in results.models]
@@ -352,7 +315,7 @@ def rewards(results: Results) -> Figure:
 
 
 def _shares(results: Results, method: str, task: str) -> list[float]:
-    values = [p["reward"] or 0.0 for m in results.models[method] for p in m.predictions if p["task"] == task]
+    values = [reward_of(p) for m in results.models[method] for p in m.predictions if p["task"] == task]
     return list(histogram(values).values())
 
 
@@ -394,7 +357,6 @@ FIGURES: Plots = {
     "headline": headline,
     "learning": learning,
     "distributions": distributions,
-    "confusions": confusions,
     "rewards": rewards,
     "lengths": lengths,
 }

@@ -15,7 +15,7 @@ from hargo.evaluation.choice import p_yes
 from hargo.evaluation.metrics import Prediction, confusion
 from hargo.report.blocks import Block, Table, Text, Verbatim
 from hargo.report.compare import evidence
-from hargo.report.results import Model, Results, title
+from hargo.report.results import Results, title
 from hargo.report.tables import Row, metrics_of, over_seeds
 
 #: similarity of an evaluation program to the nearest training program, lowest first: (title, low, high)
@@ -110,7 +110,7 @@ def similar(results: Results) -> list[Block]:
     if not shown:
         return []
     rows = []
-    for name, models in _everyone(results).items():
+    for name, models in results.everyone.items():
         cells: list[str] = []
         for band in shown:
             counts = [confusion(mine) for model in models if (mine := _in(model.predictions, place, band))]
@@ -137,7 +137,7 @@ def band_table(results: Results) -> list[Row]:
     place = bands(results)
     rows: list[Row] = []
     for band, _, _ in BANDS:
-        for name, models in _everyone(results).items():
+        for name, models in results.everyone.items():
             parts = [_in(model.predictions, place, band) for model in models]
             if not all(parts):
                 continue
@@ -150,10 +150,6 @@ def band_table(results: Results) -> list[Row]:
                 row[key] = fmean(known) if len(known) == len(parts) else None
             rows.append(row)
     return rows
-
-
-def _everyone(results: Results) -> dict[str, list[Model]]:
-    return {**results.models, **{name: [model] for name, model in results.baselines.items()}}
 
 
 def _in(predictions: Sequence[Prediction], place: dict[str, str], band: str) -> list[Prediction]:

@@ -13,6 +13,7 @@ import re
 from html import escape
 from importlib.resources import files
 
+from hargo.evaluation.metrics import reward_of
 from hargo.report import figures
 from hargo.report.blocks import Block, Browser, Figure, Items, Section, Table, Text, Verbatim, Warn
 from hargo.report.results import Model, Results, title
@@ -180,7 +181,7 @@ def predictions(results: Results) -> dict[str, object]:
 def _run(model: Model, texts: dict[str, int]) -> dict[str, object]:
     return {
         "t": [texts.setdefault(p["output"], len(texts)) for p in model.predictions],
-        "r": [p["reward"] or 0.0 for p in model.predictions],
+        "r": [reward_of(p) for p in model.predictions],
         "c": "".join("1" if p["correct"] else "0" for p in model.predictions),
     }
 

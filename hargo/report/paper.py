@@ -37,6 +37,9 @@ PAPER: dict[str, dict[str, float]] = {
     for method, row in _ROWS.items()
 }
 
+#: the tasks that it trains and evaluates on, all at once
+PAPER_TASKS = {name.removeprefix("accuracy_") for name in _COLUMNS if name.startswith("accuracy_")}
+
 #: data-race confusion counts, the two tasks pooled: method -> TP, FP, TN, FN
 CONFUSION: dict[str, tuple[int, int, int, int]] = {
     "sft": (142, 19, 167, 14),

@@ -7,12 +7,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from hargo import tasks
 from hargo.config import METHODS, Study
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.evaluation.baselines import FILES
 from hargo.evaluation.measures import metrics
 from hargo.evaluation.metrics import Prediction, compare, summarise, win_rate
-from hargo.io import read_json, read_jsonl
+from hargo.report import records
+from hargo.report.paper import PAPER, PAPER_TASKS
+from hargo.tasks import Pool
 
 
 def title(method: str) -> str:
@@ -59,6 +63,21 @@ class Results:
         present = {row.task for row in self.eval}
         return [task for task in self.study.tasks if task in present]
 
+    @cached_property
+    def pools(self) -> dict[Pool, list[str]]:
+        """The tasks with classes, by where their confusion counts go."""
+        found: dict[Pool, list[str]] = {}
+        for task in self.tasks:
+            pool = tasks.load(task).counted_in
+            if pool is not None:
+                found.setdefault(pool, []).append(task)
+        return found
+
+    @property
+    def everyone(self) -> dict[str, list[Model]]:
+        """Models by method, then baselines by name."""
+        return {**self.models, **{name: [model] for name, model in self.baselines.items()}}
+
     @property
     def main(self) -> list[str]:
         """SFT and the methods proper, without ablations and controls."""
@@ -76,10 +95,15 @@ class Results:
 
     @property
     def comparable(self) -> bool:
-        """Whether data and protocol are the paper's, so that its numbers may stand beside these."""
+        """Whether tasks, data and protocol are the paper's, so that its numbers may stand beside these."""
         data = self.study.data
         whole = data.train_limit is None and data.eval_limit is None and data.eval_fraction == 0.1
-        return data.source in ("hpcgpt", "hub") and data.protocol == "paper" and whole
+        same = data.source in ("hpcgpt", "hub") and data.protocol == "paper" and set(self.tasks) == PAPER_TASKS
+        return same and whole
+
+    def paper(self, method: str, metric: str) -> float | None:
+        """The paper's value, where it may be compared and is known."""
+        return PAPER.get(method, {}).get(metric) if self.comparable else None
 
 
 def read(study: Study, folder: Path) -> Results:
@@ -100,7 +124,7 @@ def read(study: Study, folder: Path) -> Results:
             models[method].append(_model(study, method, seed, trained, evaluated, rows, reference))
             stage = "sft" if method == "sft" else f"train {method}"
             _need(trained / "metrics.jsonl", f"hargo {stage} --seed {seed} --out {trained}")
-            training[method].append(read_jsonl(trained / "metrics.jsonl"))
+            training[method].append(records.steps(trained / "metrics.jsonl"))
             _note(runs, stage, trained)
             _note(runs, "evaluate", evaluated)
     _note(runs, "pretrain", folder / "pretrain")
@@ -112,12 +136,12 @@ def read(study: Study, folder: Path) -> Results:
         folder=folder,
         train=load_rows(folder / "data" / "train.jsonl"),
         eval=rows,
-        manifest=read_json(manifest) if manifest.is_file() else {},
+        manifest=records.mapping(manifest) if manifest.is_file() else {},
         models=models,
         baselines=_baselines(study, folder, models["sft"]),
         training=training,
         runs=runs,
-        audit=read_json(audit) if audit.is_file() else None,
+        audit=records.mapping(audit) if audit.is_file() else None,
         audit_text=text.read_text(encoding="utf-8") if text.is_file() else None,
     )
 
@@ -141,7 +165,7 @@ def _model(
 ) -> Model:
     path = evaluated / "predictions.jsonl"
     _need(path, f"hargo evaluate --seed {seed} --model {trained / 'model'} --out {evaluated}")
-    predictions = _predictions(path)
+    predictions = records.predictions(path)
     expected = [row.id for row in rows if row.task in study.tasks]
     if [p["id"] for p in predictions] != expected:
         raise UserError(
@@ -149,16 +173,6 @@ def _model(
             f"evaluate {method} seed {seed} again"
         )
     return _measure(study, method, seed, predictions, reference)
-
-
-def _predictions(path: Path) -> list[Prediction]:
-    wanted = {"id", "task", "output", "reference", "reward", "parsed", "correct", "scores", "tokens", "truncated"}
-    rows: list[Prediction] = read_jsonl(path)
-    for number, row in enumerate(rows, start=1):
-        absent = sorted(wanted - row.keys()) if isinstance(row, dict) else sorted(wanted)
-        if absent:
-            raise UserError(f"{path}, row {number}: no key {absent[0]!r}; evaluate this model again")
-    return rows
 
 
 def _measure(
@@ -185,12 +199,12 @@ def flatten(predictions: list[Prediction], summary: dict[str, Any]) -> dict[str,
 
 
 def _baselines(study: Study, folder: Path, sft: list[Model]) -> dict[str, Model]:
-    """Baselines by name. Rows that a baseline does not answer are left out, and so are tasks without any."""
+    """Baselines by name; one without an answer to any row is left out."""
     where = folder / "evaluate" / "baselines"
     _need(where / "metrics.json", f"hargo baselines --out {where}")
     found: dict[str, Model] = {}
     for path in sorted(where.glob("predictions-*.jsonl")):
-        rows = [row for row in read_jsonl(path) if row.get("output") is not None]
+        rows = records.predictions(path)
         if not rows:
             continue
         name = _baseline_name(path.stem.removeprefix("predictions-"))
@@ -201,19 +215,17 @@ def _baselines(study: Study, folder: Path, sft: list[Model]) -> dict[str, Model]
             rates = [float(win_rate(rows, one.predictions, tie)["rate"]) for one in sft]
             model.figures["win_rate"] = sum(rates) / len(rates)
         found[name] = model
-    return dict(sorted(found.items(), key=lambda item: _BASELINE_ORDER.get(item[0], 9)))
-
-
-_BASELINE_ORDER = {"majority": 0, "all yes": 1, "1-NN": 2, "TF-IDF + LR": 3}
+    order = list(FILES)
+    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
 def _baseline_name(slug: str) -> str:
     def plain(text: str) -> str:
         return "".join(character for character in text.lower() if character.isalnum())
 
-    return next((name for name in _BASELINE_ORDER if plain(name) == plain(slug)), slug)
+    return next((name for name in FILES if plain(name) == plain(slug)), slug)
 
 
 def _note(runs: dict[str, list[dict[str, Any]]], stage: str, folder: Path) -> None:
     if (folder / "run.json").is_file():
-        runs.setdefault(stage, []).append(read_json(folder / "run.json"))
+        runs.setdefault(stage, []).append(records.mapping(folder / "run.json"))

@@ -12,7 +12,7 @@ from typing import Any
 from hargo import tasks
 from hargo.config import TASKS
 from hargo.evaluation.measures import metrics
-from hargo.report.paper import PAPER
+from hargo.evaluation.metrics import confusion, reward_of
 from hargo.report.results import Model, Results, title
 
 
@@ -98,8 +98,9 @@ def _method_row(results: Results, method: str, models: Sequence[Model], kind: st
             f"{metric}_std": value and value.std,
             f"{metric}_min": value and value.low,
             f"{metric}_max": value and value.high,
-            f"{metric}_paper": PAPER.get(method, {}).get(metric),
         }
+        if results.comparable:
+            row[f"{metric}_paper"] = results.paper(method, metric)
     return row
 
 
@@ -122,7 +123,7 @@ def per_task(results: Results) -> list[Row]:
     """One row per task and model: means over seeds of accuracy, reward, lengths, scores, confusion, sweep."""
     rows = []
     for task in results.tasks:
-        for method, models in (*results.models.items(), *((n, [m]) for n, m in results.baselines.items())):
+        for method, models in results.everyone.items():
             values = [model.metrics["tasks"].get(task) for model in models]
             if any(value is None for value in values):
                 continue
@@ -136,9 +137,10 @@ def per_task(results: Results) -> list[Row]:
                 "accuracy_std": accuracy.std,
                 "accuracy_min": accuracy.low,
                 "accuracy_max": accuracy.high,
-                "accuracy_paper": PAPER.get(method, {}).get(f"accuracy_{task}"),
             }
-            for key in ("reward", "unread", "truncated", "tokens"):
+            if results.comparable:
+                row["accuracy_paper"] = results.paper(method, f"accuracy_{task}")
+            for key in ("reward", "unread", "too_long", "truncated", "tokens"):
                 row[key] = _mean(value[key] for value in values)
             row["characters"] = _mean(value["length"]["mean"] for value in values)
             for kind in unseen(results, task):
@@ -165,13 +167,22 @@ def accuracy_where(model: Model, results: Results, task: str, kind: str) -> floa
     return 100 * fmean(right) if right else None
 
 
+def counts(models: Sequence[Model], names: Sequence[str]) -> Row | None:
+    """Confusion counts and rates of these tasks' rows together, means over the models; None where one answers none."""
+    parts = [[p for p in model.predictions if p["task"] in names] for model in models]
+    if not all(parts):
+        return None
+    found = [confusion(part) for part in parts]
+    return {key: fmean(one[key] for one in found) for key in found[0]}
+
+
 def heterogeneity(results: Results) -> list[Row]:
     """How the tasks differ: in the data (answers of the training rows), and in what the SFT model does with them."""
     rows = []
     for task in results.tasks:
         answers = sorted(len(row.answer) for row in results.train if row.task == task)
         answered = [p for model in results.models["sft"] for p in model.predictions if p["task"] == task]
-        rewards = [p["reward"] or 0.0 for p in answered]
+        rewards = [reward_of(p) for p in answered]
         row: Row = {
             "task": task,
             "train_rows": len(answers),
@@ -182,9 +193,10 @@ def heterogeneity(results: Results) -> list[Row]:
             "sft_answer_chars_mean": fmean(len(p["output"]) for p in answered),
             "sft_over_40_chars": 100 * fmean(len(p["output"]) > 40 for p in answered),
             "sft_accuracy": 100 * fmean(p["correct"] for p in answered),
-            "sft_accuracy_paper": PAPER["sft"].get(f"accuracy_{task}"),
             "sft_reward_mean": fmean(rewards),
         }
+        if results.comparable:
+            row["sft_accuracy_paper"] = results.paper("sft", f"accuracy_{task}")
         row |= {f"sft_reward_{name}": share for name, share in histogram(rewards).items()}
         rows.append(row)
     return rows

@@ -1,0 +1,109 @@
+"""Is this the study that was run? What every run.json recorded, held against the study of the report.
+
+Results may come from elsewhere or be older than the study beside them, and a workflow that finds all its files does not
+look into them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from hargo.config import Study
+from hargo.report.records import mapping
+
+logger = logging.getLogger(__name__)
+
+#: options that change no number: when to save, and what is measured when the report is made
+_FREE = frozenset({"checkpoint_every", "tie", "external"})
+#: what of `rl` decides the pairs of answers
+_PAIRS = frozenset({"temperature", "max_new_tokens", "train_limit", "max_prompt_tokens"})
+
+Found = tuple[str, Any, Any]  # option, what the run had, what the study says
+
+
+def drift(study: Study, folder: Path) -> list[str]:
+    """One sentence per option that runs in results/<study>/ (`folder`) had otherwise, naming the runs; [] where none.
+
+    A run without run.json, or an option that it does not know, cannot be compared and is left out.
+    """
+    runs: dict[tuple[str, str, str], list[str]] = {}
+    for where, name in _runs(study):
+        path = folder / where / "run.json"
+        if not path.is_file():
+            continue
+        for option, was, now in _of_run(study, name, mapping(path)):
+            runs.setdefault((option, _shown(was), _shown(now)), []).append(where)
+    manifest = folder / "data" / "manifest.json"
+    for option, was, now in _section(study.data, mapping(manifest) if manifest.is_file() else {}, "data"):
+        runs.setdefault((option, _shown(was), _shown(now)), []).insert(0, "data")
+    return [f"{option}: the study says {now}, but {was} in {', '.join(of)}" for (option, was, now), of in runs.items()]
+
+
+def warn(study: Study, folder: Path) -> None:
+    """Say on the terminal what `drift` finds."""
+    for line in drift(study, folder):
+        logger.warning("warning: not the study that was run: %s", line)
+
+
+def _runs(study: Study) -> Iterator[tuple[str, str]]:
+    """Every folder of a study with a run.json, and what ran there: a stage, or a method's name."""
+    yield "pretrain", "pretrain"
+    for seed in study.seeds:
+        yield f"sft/seed{seed}", "sft"
+        yield f"preferences/seed{seed}", "preferences"
+    for method in study.methods:
+        for seed in study.seeds:
+            yield f"train/{method}/seed{seed}", method
+    for method in ("sft", *study.methods):
+        for seed in study.seeds:
+            yield f"evaluate/{method}/seed{seed}", "evaluate"
+            yield f"external/{method}/seed{seed}", "external"
+
+
+def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Found]:
+    """Where one run departs from the study, in the sections that decide it."""
+    recorded = run.get("study")
+    if not isinstance(recorded, dict):
+        return
+    if study.tasks != recorded.get("tasks", study.tasks):
+        yield "tasks", recorded["tasks"], study.tasks
+    for section in ("data", "model", "compute"):
+        yield from _section(getattr(study, section), recorded.get(section), section)
+    if name in ("evaluate", "external"):
+        yield from _section(study.evaluation, recorded.get("evaluation"), "evaluation")
+    elif name == "preferences":
+        yield from (f for f in _section(study.rl, recorded.get("rl"), "rl") if f[0].removeprefix("rl.") in _PAIRS)
+    elif name == "pretrain":
+        yield from _section(study.pretrain, recorded.get("pretrain"), "pretrain")
+    elif name == "sft":
+        yield from _section(study.sft, recorded.get("sft"), "sft")
+    else:
+        was = (recorded.get("methods") or {}).get(name) or {}
+        bases = was.get("method", name), study.methods[name].get("method", name)
+        if bases[0] != bases[1]:
+            yield f"methods.{name}.method", *bases
+        yield from _section(study.method(name), run.get("options"), f"methods.{name}")
+
+
+def _section(now: BaseModel | None, was: Any, at: str) -> Iterator[Found]:
+    """Options of a section that both know and that differ."""
+    if now is None or not isinstance(was, dict):
+        return
+    plain = now.model_dump(mode="json")
+    for key in type(now).model_fields:
+        if key not in was or key in _FREE:
+            continue
+        value = getattr(now, key)
+        if isinstance(value, BaseModel) and isinstance(was[key], dict):
+            yield from _section(value, was[key], f"{at}.{key}")
+        elif plain[key] != was[key]:
+            yield f"{at}.{key}", was[key], plain[key]
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else str(value)
