@@ -134,8 +134,8 @@ def data_audit(
     path: Annotated[str | None, typer.Option("--path", help="Where that source is: folder or hub id.")] = None,
 ) -> None:
     """Measure a data set: duplicates, conflicts, labels told by names, leaks from training to evaluation."""
-    from hargo.config import SOURCES, TASKS
-    from hargo.config.study import unknown
+    from hargo.config import SOURCES
+    from hargo.config.study import source_tasks, unknown
 
     if (config is None) == (source is None):
         raise UserError("give either --config FILE, or --source NAME with --path")
@@ -145,7 +145,12 @@ def data_audit(
     else:
         if source not in SOURCES:
             raise UserError(unknown("data source", str(source), SOURCES))
-        options, tasks = source_options(str(source), path), list(TASKS)
+        known = source_tasks(str(source))
+        if known is None:
+            raise UserError(
+                f"data source {source!r} does not say which tasks it has; audit a study of it, with --config"
+            )
+        options, tasks = source_options(str(source), path), list(known)
     folder(out)
     print(f"audit: writing {out / 'audit.md'} and {out / 'audit.json'}", flush=True)
     from hargo.data.audit import audit, render

@@ -20,7 +20,8 @@ TASKS: dict[str, str] = {
     "plp": "hargo.tasks.plp",
 }
 
-#: data source name -> module holding `load(options, tasks) -> list[Row]`
+#: data source name -> module holding `load(options, tasks) -> list[Row]` and `TASKS`, the tasks that it has rows for;
+#: reading a study imports it, so it must import nothing heavy
 SOURCES: dict[str, str] = {
     "embedded": "hargo.data.embedded",
     "hpcgpt": "hargo.data.hpcgpt",

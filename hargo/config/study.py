@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from typing import Any
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -20,8 +21,12 @@ class Study(o.Options):
 
     name: str = Field(description="Results go to results/<name>/.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     seeds: list[int] = Field([0], min_length=1, description="Each (method, seed) is one job.")
-    tasks: list[str] = Field(default=list(TASKS), min_length=1, description="Tasks to train and evaluate on.")
     data: o.DataOptions = o.DataOptions()
+    tasks: list[str] = Field(
+        default_factory=lambda read: tasks_of(read["data"].source),
+        min_length=1,
+        description="Tasks to train and evaluate on; by default all that the data source has.",
+    )
     model: o.ModelOptions = o.ModelOptions()
     pretrain: o.PretrainOptions | None = Field(None, description="Only for a model from scratch.")
     sft: o.SFTOptions = o.SFTOptions()
@@ -37,6 +42,13 @@ class Study(o.Options):
     evaluation: o.EvaluationOptions = o.EvaluationOptions()
     compute: o.ComputeOptions = o.ComputeOptions()
     prefetch: o.PrefetchOptions = o.PrefetchOptions()
+
+    @field_validator("data")
+    @classmethod
+    def _known_source(cls, value: o.DataOptions) -> o.DataOptions:
+        if value.source not in SOURCES:
+            raise ValueError(unknown("data source", value.source, SOURCES))
+        return value
 
     @field_validator("tasks")
     @classmethod
@@ -105,8 +117,13 @@ class Study(o.Options):
 
     @model_validator(mode="after")
     def _check(self) -> Study:
-        if self.data.source not in SOURCES:
-            raise ValueError(unknown("data source", self.data.source, SOURCES))
+        known = source_tasks(self.data.source)
+        for name in self.tasks:
+            if known is not None and name not in known:
+                raise ValueError(
+                    f"tasks: data.source {self.data.source!r} has no rows for {name!r}, only for {', '.join(known)}; "
+                    "take it out or use another data.source"
+                )
         if self.model.source == "scratch" and self.pretrain is None:
             raise ValueError("a model from scratch needs a section `pretrain`, such as `pretrain: {steps: 300}`")
         if self.model.source != "scratch" and self.pretrain is not None:
@@ -153,6 +170,20 @@ class Study(o.Options):
             if problem["type"] == "extra_forbidden":
                 raise ValueError(unknown(f"key methods.{name}", key, spec.options.model_fields)) from None
             raise ValueError(f"methods.{name}.{key}: {problem['msg']}") from None
+
+
+def source_tasks(source: str) -> tuple[str, ...] | None:
+    """The tasks that a data source has rows for, None where its module does not say (`TASKS`)."""
+    known = getattr(import_module(SOURCES[source]), "TASKS", None)
+    return None if known is None else tuple(known)
+
+
+def tasks_of(source: str) -> list[str]:
+    """What a study's `tasks` are where it names none."""
+    known = source_tasks(source)
+    if known is None:
+        raise ValueError(f"data.source {source!r} does not say which tasks it has; name them here, e.g. [race_c]")
+    return list(known)
 
 
 def unknown(kind: str, name: str, known: Any) -> str:

@@ -24,6 +24,9 @@ SUFFIXES = {
     **dict.fromkeys((".f", ".for", ".f90", ".f95", ".f03", ".f08"), "race_fortran"),
 }
 
+#: the tasks that there are rows for
+TASKS = tuple(dict.fromkeys(SUFFIXES.values()))
+
 _NAME = re.compile(r"(DRB(\d+).*)-(yes|no)", re.IGNORECASE)
 
 #: the words around a program in HPC-GPT, for models that were trained on it

@@ -21,6 +21,9 @@ FILES: dict[str, str] = {
     "plp": "task1_plp.json",
 }
 
+#: the tasks that there are rows for
+TASKS = tuple(FILES)
+
 KEYS = ("instruction", "input", "output")
 
 

@@ -18,6 +18,9 @@ from hargo.errors import UserError
 
 logger = logging.getLogger(__name__)
 
+#: the tasks that there are rows for
+TASKS = tuple(FILES)
+
 SECONDS = 10.0  # patience for an answer of the hub about one file
 
 

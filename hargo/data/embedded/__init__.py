@@ -9,6 +9,9 @@ from hargo.data.embedded.plp import plp_rows
 from hargo.data.records import Row
 from hargo.errors import UserError
 
+#: the tasks that there are rows for
+TASKS = (*LANGUAGES, "mlperf", "plp")
+
 
 def load(options: DataOptions, tasks: list[str]) -> list[Row]:
     """Rows of `tasks`, each task's training rows before its evaluation rows.
