@@ -52,9 +52,10 @@ def describe(study: Study) -> str:
     """The study in one sentence: model, data, protocol, seeds."""
     model = study.model
     what = "a small model built from scratch" if model.source == "scratch" else f"`{model.path}`"
-    where = {"embedded": "generated data (source `embedded`)"}.get(
-        study.data.source, f"`{study.data.path}` (source `{study.data.source}`)"
+    data = (
+        "generated data" if study.data.source == "embedded" else f"`{study.data.path}`" if study.data.path else "rows"
     )
+    where = f"{data} (source `{study.data.source}`)"
     protocol = {
         "paper": "the paper's split: seeded, 9:1, rows untouched, near-duplicates on both sides",
         "strict": "the strict split: rows cleaned, tell-tale names scrubbed, near-duplicates kept on one side",
@@ -69,6 +70,7 @@ def _short(results: Results) -> list[Block]:
     study = results.study
     trained = ", ".join(title(method) for method in results.models if method != "sft") or "none"
     rows = f"{len(results.train)} training and {len(results.eval)} evaluation rows"
+    many = f"{len(results.tasks)} tasks" if len(results.tasks) > 1 else f"the task {results.tasks[0]}"
     blocks: list[Block] = [
         Text(
             f"{describe(study)} {rows} on {len(results.tasks)} tasks. Methods beside SFT: {trained}. "

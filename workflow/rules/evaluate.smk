@@ -1,4 +1,5 @@
 # Greedy answers of every model, and baselines without a language model, on the same rows.
+from hargo.evaluation.baselines import FILES as BASELINES
 
 
 rule evaluate:
@@ -39,6 +40,7 @@ rule baselines:
         eval=rules.data.output.eval,
     output:
         metrics="<results>/evaluate/baselines/metrics.json",
+        predictions=[f"<results>/evaluate/baselines/{name}" for name in BASELINES.values()],
     log:
         "<logs>/baselines.log",
     benchmark:
