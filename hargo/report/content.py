@@ -73,7 +73,7 @@ def _short(results: Results) -> list[Block]:
     many = f"{len(results.tasks)} tasks" if len(results.tasks) > 1 else f"the task {results.tasks[0]}"
     blocks: list[Block] = [
         Text(
-            f"{describe(study)} {rows} on {len(results.tasks)} tasks. Methods beside SFT: {trained}. "
+            f"{describe(study)} {rows} on {many}. Methods beside SFT: {trained}. "
             "Answers are decoded greedily; reward and judgement of an answer are separate code."
         )
     ]

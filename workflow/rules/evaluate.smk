@@ -40,7 +40,9 @@ rule baselines:
         eval=rules.data.output.eval,
     output:
         metrics="<results>/evaluate/baselines/metrics.json",
-        predictions=[f"<results>/evaluate/baselines/{name}" for name in BASELINES.values()],
+        predictions=[
+            f"<results>/evaluate/baselines/{name}" for name in BASELINES.values()
+        ],
     log:
         "<logs>/baselines.log",
     benchmark:
