@@ -13,7 +13,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo bench test test-slow slurm-demo slurm-up slurm-down lint format schema clean
+.PHONY: help env demo docs-demo bench test test-slow slurm-demo slurm-up slurm-down lint format schema clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +35,12 @@ env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: rm -rf .v
 demo: env ## run the demo study and print its headline table (another one: STUDY=FILE)
 	$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
+
+docs-demo: env ## run the demo; renew docs/results/demo and the tables of README.md and docs/results from it
+	$(BIN)/snakemake --profile profiles/local --configfile config/demo.yaml --quiet host reason $(DEMO_ARGS)
+	$(BIN)/hargo report --config config/demo.yaml --out docs/results/demo --no-rows
+	rm -f docs/results/demo/report.html docs/results/demo/figures/*.png
+	$(BIN)/python docs/tables.py
 
 bench: env ## time an RL step against TRL and its parts, refresh docs/performance.md (under two hours; BENCH_ARGS="--hpcgpt FOLDER")
 	$(BIN)/python benchmarks/bench_rollout.py $(BENCH_ARGS)
@@ -82,9 +88,10 @@ format: env ## rewrite the code in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/snakefmt Snakefile workflow
 
-schema: env ## write what is generated: the schema of a study, docs/methods.md
+schema: env ## write what is generated: the schema of a study, docs/methods.md, tables of committed results
 	$(BIN)/hargo config schema > workflow/schemas/study.schema.json
 	$(BIN)/hargo methods --markdown > docs/methods.md
+	$(BIN)/python docs/tables.py
 
 clean: ## delete results, logs and caches, but not .venv or what was fetched (results/cache)
 	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name cache -exec rm -rf {} +
