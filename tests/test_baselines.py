@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import fmean
 
+import own_tasks
 import pytest
 
 from hargo.config import study_from
 from hargo.config.options import DataOptions
 from hargo.data import build
 from hargo.data.records import Row, save_rows
+from hargo.errors import UserError
 from hargo.evaluation.baselines import baselines, run
 from hargo.io import read_json, read_jsonl
 
@@ -106,3 +108,26 @@ def test_baselines_over_five_splits(shared_data: Path) -> None:
     assert abs(paper["majority"][0] - 53.7) < 2 and abs(strict["majority"][0] - 53.1) < 3
     assert abs(strict["TF-IDF + LR"][0] - 74.7) < 5
     assert strict["1-NN"][0] < paper["1-NN"][0] - 10
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32])
+def test_seeds_of_a_split_have_bounds(seed: int) -> None:
+    with pytest.raises(UserError, match=r"data\.split_seed"):
+        study_from({"name": "x", "pretrain": {}, "data": {"split_seed": seed}}, "test")
+
+
+def test_what_scikit_learn_complains_about_is_not_swallowed() -> None:
+    rows = [ask(i, f"prompt {i} {said}", said) for i, said in enumerate(["yes", "no"] * 4)]
+    assert baselines(rows, rows, 2**32 - 1)["TF-IDF + LR"] == ["yes", "no"] * 4
+    with pytest.raises(ValueError, match="random_state"):
+        baselines(rows, rows, -1)
+
+
+def test_regression_is_by_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Race rows do not teach another yes/no task, nor the other way round."""
+    own_tasks.register(monkeypatch, own_tasks.DEADLOCK)
+    races = [ask(i, f"lock shared {i}", "yes") if i % 2 else ask(i, f"private {i}", "no") for i in range(8)]
+    locks = [ask(i, f"lock shared {i}", "no", "deadlock") if i % 2 else ask(i, f"private {i}", "yes", "deadlock")
+             for i in range(8)]  # fmt: skip
+    found = baselines([*races, *locks], [races[1], locks[1]], 0)
+    assert found["TF-IDF + LR"] == ["yes", "no"] and found["all yes"] == ["yes", "yes"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import own_tasks
 import pytest
 import yaml
 from hypothesis import given
@@ -218,3 +220,31 @@ def test_a_study_cannot_be_changed_after_reading() -> None:
     study = Study(**SCRATCH)
     with pytest.raises(Exception, match="frozen"):
         study.name = "other"
+
+
+@pytest.mark.parametrize(
+    ("data", "tasks"),
+    [
+        ({"source": "embedded"}, ["race_c", "race_fortran", "mlperf", "plp"]),
+        ({"source": "hpcgpt", "path": "x"}, ["race_c", "race_fortran", "mlperf", "plp"]),
+        ({"source": "hub", "path": "a/b"}, ["race_c", "race_fortran", "mlperf", "plp"]),
+        ({"source": "drb", "path": "x"}, ["race_c", "race_fortran"]),
+        ({"source": "own"}, ["lookup", "race_c"]),
+    ],
+)
+def test_tasks_are_by_default_what_the_source_has(
+    monkeypatch: pytest.MonkeyPatch, data: dict[str, Any], tasks: list[str]
+) -> None:
+    """A task or source that is added changes no other study, in the resolved file either."""
+    before = study_from({"name": "x", "pretrain": {}}, "")
+    own_tasks.register(monkeypatch, own_tasks.LOOKUP)
+    assert study_from({"name": "x", "pretrain": {}, "data": data}, "").tasks == tasks
+    assert study_from({"name": "x", "pretrain": {}}, "") == before
+
+
+def test_a_task_that_the_source_has_no_rows_for_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    own_tasks.register(monkeypatch, own_tasks.LOOKUP)
+    assert "data.source 'embedded' has no rows for 'lookup'" in message(tasks=["race_c", "lookup"])
+    monkeypatch.delattr(sys.modules["own_source"], "TASKS")
+    assert "does not say which tasks it has" in message(data={"source": "own"})
+    assert study_from({**SCRATCH, "data": {"source": "own"}, "tasks": ["lookup"]}, "").tasks == ["lookup"]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
+import own_tasks
 import pytest
 import tiny
 import torch
 
-from hargo.data.records import Row, load_rows
+from hargo.data.records import Row, load_rows, save_rows
 from hargo.errors import UserError
 from hargo.evaluation import choice
+from hargo.evaluation.metrics import summarise
 from hargo.evaluation.run import evaluate, judge
-from hargo.io import read_json, read_jsonl
+from hargo.io import read_json, read_jsonl, write_jsonl
 from hargo.models.encode import encode
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
+from hargo.tasks import Task, Verdict
 from hargo.training import stages
 
 
@@ -120,3 +125,89 @@ def test_greedy_answers_agree_with_the_choice(trained, tmp_path):
     for p in decided:
         other = "no" if p["output"] == "yes" else "yes"
         assert p["choice"][p["output"]] > p["choice"][other] - ROUNDING
+
+
+def strict(path: Path) -> list[dict]:
+    """The rows of a file, by a reader that knows no NaN and no Infinity."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{path} holds {name}")
+
+    return [json.loads(line, parse_constant=refuse) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_a_row_that_is_too_long_is_undecided_and_the_others_are_answered(trained, tmp_path):
+    rows = load_rows(trained / "data" / "eval.jsonl")
+    long = replace(rows[1], prompt=rows[1].prompt + " x = x + 1;" * 2000)
+    save_rows(tmp_path / "eval.jsonl", [rows[0], long, *rows[2:]])
+    evaluate(tiny.study(), trained / "sft" / "model", tmp_path, tmp_path / "out")
+    evaluate(tiny.study(), trained / "sft" / "model", trained / "data", tmp_path / "whole")
+    found, whole = (strict(tmp_path / name / "predictions.jsonl") for name in ("out", "whole"))
+    odd = found.pop(1)
+    whole.pop(1)
+    assert (odd["output"], odd["parsed"], odd["correct"], odd["reward"], odd["too_long"]) == (
+        "",
+        None,
+        False,
+        0.0,
+        True,
+    )
+    assert "choice" not in odd and "perturbed" not in odd
+    assert [(p["id"], p["output"]) for p in found] == [(p["id"], p["output"]) for p in whole]
+    metrics = read_json(tmp_path / "out" / "metrics.json")
+    assert metrics["tasks"]["race_c"]["too_long"] == 1 and metrics["race"]["undecided"] >= 1
+
+
+def test_not_one_row_need_fit(trained, tmp_path):
+    rows = [replace(row, prompt="x " * 9000) for row in load_rows(trained / "data" / "eval.jsonl")[:3]]
+    save_rows(tmp_path / "eval.jsonl", rows)
+    evaluate(tiny.study(), trained / "sft" / "model", tmp_path, tmp_path / "out")
+    assert all(p["too_long"] for p in strict(tmp_path / "out" / "predictions.jsonl"))
+
+
+def test_too_long_is_undecided_even_where_an_empty_answer_would_be_right(monkeypatch):
+    own_tasks.register(monkeypatch, own_tasks.LOOKUP)
+    [got] = judge([Row("lookup/0", "lookup", "p", "")], [""], [{"too_long": True}])
+    assert (got["correct"], got["parsed"], got["reward"]) == (False, None, 0.0)
+
+
+def test_what_is_no_number_never_reaches_a_file(monkeypatch, tmp_path, caplog):
+    def reward(outputs, references):
+        return [float("nan"), float("inf"), None, 1]
+
+    def judged(outputs, references):
+        return [Verdict("x", True, {"s": value}) for value in (float("nan"), float("-inf"), 0.5, 1)]
+
+    own_tasks.register(monkeypatch, Task("odd", "Odd", 4, reward, judged))
+    got = judge([Row(f"odd/{i}", "odd", "p", "x") for i in range(4)], ["x"] * 4, [{}] * 4)
+    assert [p["reward"] for p in got] == [None, None, None, 1.0]
+    assert [p["scores"]["s"] for p in got] == [0.0, 0.0, 0.5, 1.0]
+    assert "odd: 4 rewards or scores are no finite numbers" in caplog.text
+    write_jsonl(tmp_path / "predictions.jsonl", got)
+    write_jsonl(tmp_path / "metrics.jsonl", [summarise(got)])
+    assert len(strict(tmp_path / "predictions.jsonl")) == 4
+    assert strict(tmp_path / "metrics.jsonl")[0]["tasks"]["odd"]["reward"] == 0.25
+
+
+def test_an_impossible_label_is_a_number_and_an_unknown_one_none(trained, monkeypatch):
+    model, tokenizer = (
+        load_model(trained / "sft" / "model", torch.device("cpu")),
+        load_tokenizer(trained / "sft" / "model"),
+    )
+    tokens = choice.first_tokens(tokenizer)
+    logp = torch.zeros(2, model.config.vocab_size).log_softmax(-1)
+    logp[0, tokens["yes"]] = -torch.inf
+    logp[1] = torch.nan
+    monkeypatch.setattr(choice, "_first", lambda *_: logp)
+    sure, unknown = choice.choices(model, tokenizer, [[1], [1]])
+    assert sure["yes"] == choice.IMPOSSIBLE and choice.p_yes(sure) == pytest.approx(0) and unknown is None
+
+
+def test_a_yes_no_task_without_programs_is_evaluated(trained, tmp_path, monkeypatch):
+    """It gets P(yes), and its prompts, in which there is no program, are not changed."""
+    own_tasks.register(monkeypatch, own_tasks.DEADLOCK)
+    study = tiny.study(tasks=["deadlock"], data={"source": "own", "protocol": "paper"})
+    save_rows(tmp_path / "eval.jsonl", [Row(f"deadlock/{i}", "deadlock", "int x = 1;", "no") for i in range(3)])
+    evaluate(study, trained / "sft" / "model", tmp_path, tmp_path / "out")
+    found = strict(tmp_path / "out" / "predictions.jsonl")
+    assert all(set(p["choice"]) == {"yes", "no"} and "perturbed" not in p for p in found)

@@ -6,7 +6,7 @@ import re
 from importlib import import_module
 from typing import Any
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from hargo.config import options as o
 from hargo.config.registry import METHODS, SOURCES, TASKS, MethodSpec
@@ -23,7 +23,7 @@ class Study(o.Options):
     seeds: list[int] = Field([0], min_length=1, description="Each (method, seed) is one job.")
     data: o.DataOptions = o.DataOptions()
     tasks: list[str] = Field(
-        default_factory=lambda read: tasks_of(read["data"].source),
+        default_factory=lambda read: list(source_tasks(read["data"].source) or ()),
         min_length=1,
         description="Tasks to train and evaluate on; by default all that the data source has.",
     )
@@ -48,6 +48,15 @@ class Study(o.Options):
     def _known_source(cls, value: o.DataOptions) -> o.DataOptions:
         if value.source not in SOURCES:
             raise ValueError(unknown("data source", value.source, SOURCES))
+        return value
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _source_says_them(cls, value: Any, info: ValidationInfo) -> Any:
+        if value == [] and "data" in info.data and source_tasks(info.data["data"].source) is None:
+            raise ValueError(
+                f"data.source {info.data['data'].source!r} does not say which tasks it has; name them, e.g. [race_c]"
+            )
         return value
 
     @field_validator("tasks")
@@ -176,14 +185,6 @@ def source_tasks(source: str) -> tuple[str, ...] | None:
     """The tasks that a data source has rows for, None where its module does not say (`TASKS`)."""
     known = getattr(import_module(SOURCES[source]), "TASKS", None)
     return None if known is None else tuple(known)
-
-
-def tasks_of(source: str) -> list[str]:
-    """What a study's `tasks` are where it names none."""
-    known = source_tasks(source)
-    if known is None:
-        raise ValueError(f"data.source {source!r} does not say which tasks it has; name them here, e.g. [race_c]")
-    return list(known)
 
 
 def unknown(kind: str, name: str, known: Any) -> str:

@@ -56,7 +56,8 @@ def test_summary_by_hand(out: Path, tree: Path) -> None:
     assert float(row["em_std"]) == pytest.approx(abs(em[0] - em[1]) / 2**0.5, abs=1e-5)
     assert (float(row["em_min"]), float(row["em_max"])) == pytest.approx((min(em), max(em)), abs=1e-5)
     assert float(row["win_rate_mean"]) == pytest.approx(sum(wins) / 2, abs=1e-5)
-    assert (row["win_rate_paper"], row["seeds"], row["kind"]) == ("54.62", "2", "method")
+    assert (row["seeds"], row["kind"]) == ("2", "method")
+    assert "win_rate_paper" not in row  # generated data is not the paper's
     assert rows["sft"]["win_rate_mean"] == "" and rows["b1"]["kind"] == "ablation"
     lr = rows["TF-IDF + LR"]
     assert (lr["seeds"], lr["kind"], lr["em_mean"], lr["win_rate_mean"]) == ("0", "baseline", "", "")
@@ -294,6 +295,39 @@ def test_runs_with_other_versions_are_pointed_out(study: Study, tree: Path, tmp_
     )
     text = markdown.render("x", content.sections(read(study, root), set()))
     assert "differ in their software" in text and "torch 1.0" in text and "not committed" in text
+
+
+def test_the_papers_numbers_stand_beside_its_own_tasks_and_protocol_only(results: Results) -> None:
+    def paper(**over: Any) -> Results:
+        data = results.study.data.model_copy(update={"source": "hpcgpt", "protocol": "paper", "path": "x"})
+        return replace(results, study=results.study.model_copy(update={"data": data} | over))
+
+    row = {row["method"]: row for row in tables.summary(paper())}["hargo"]
+    assert row["win_rate_paper"] == 54.62 and row["accuracy_mlperf_paper"] == 56.04
+    text = markdown.render("x", content.sections(paper(), set()))
+    assert "| paper |" in text and "one seed, without intervals" in text
+    fewer = paper(tasks=["race_c", "race_fortran", "plp"])
+    for other in (fewer, results):
+        text = markdown.render("x", content.sections(other, set()))
+        assert "| paper |" not in text and "54.62" not in text and "(the paper: 58)" not in text
+        assert "not comparable and left out" in text
+
+
+def test_rows_that_were_too_long_are_counted(study: Study, tree: Path, tmp_path: Path) -> None:
+    root = copy(tree, tmp_path)
+    for path in root.glob("evaluate/*/seed*/predictions.jsonl"):
+        rows = read_jsonl(path)
+        for row in (row for row in rows if row["id"] in ("race_c/00001", "race_c/00003")):
+            row.pop("choice"), row.pop("perturbed")
+            row |= {"output": "", "parsed": None, "correct": False, "reward": 0.0, "too_long": True, "tokens": None}
+        write_jsonl(path, rows)
+    build(study, root, tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").replace("\\_", "_")
+    assert "2 of the race_c rows are longer than the model has room for" in text
+    counted = {
+        row["task"]: row["too_long"] for row in table(tmp_path / "out" / "per_task.csv") if row["method"] == "sft"
+    }
+    assert counted == {"race_c": "2", "race_fortran": "0", "mlperf": "0", "plp": "0"}
 
 
 def test_study_without_methods_or_some_tasks(tmp_path: Path) -> None:
