@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
-from hargo.data.records import load_rows
+from hargo.data.records import load_rows, save_rows
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl, write_jsonl
 from hargo.methods.dpo import Method as DPO
@@ -61,6 +62,15 @@ def test_pairs_depend_on_the_seed_alone(start, tmp_path):
         preferences(study, seed, start / "sft" / "model", start / "data", tmp_path / str(seed))
     first = (start / "pairs" / "pairs.jsonl").read_text()
     assert (tmp_path / "0" / "pairs.jsonl").read_text() == first != (tmp_path / "1" / "pairs.jsonl").read_text()
+
+
+def test_prompts_without_room_for_an_answer_are_left_out_and_counted(start, tmp_path):
+    rows = load_rows(start / "data" / "train.jsonl")
+    rows[0] = replace(rows[0], prompt="x " * 9000)
+    save_rows(tmp_path / "train.jsonl", rows)
+    preferences(tiny.study(rl={"temperature": 1.0}), 0, start / "sft" / "model", tmp_path, tmp_path / "out")
+    assert read_json(tmp_path / "out" / "run.json")["pairs"]["race_c/too_long"] == 1
+    assert rows[0].id not in {pair["id"] for pair in read_jsonl(tmp_path / "out" / "pairs.jsonl")}
 
 
 @pytest.mark.parametrize("method", METHODS)

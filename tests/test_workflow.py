@@ -22,6 +22,7 @@ import yaml
 from places import ROOT
 
 from hargo.config import METHODS
+from hargo.evaluation.baselines import FILES
 
 BIN = Path(sys.executable).parent
 SNAKEFILE = ROOT / "workflow" / "Snakefile"
@@ -89,6 +90,11 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = snakemake(folder, "--configfile", DEMO, "--touch", "--forceall")
     assert done.code == 0, done.text
     return folder
+
+
+def test_every_file_of_the_baselines_is_declared(finished: Path) -> None:
+    folder = finished / "results" / "demo" / "evaluate" / "baselines"
+    assert {path.name for path in folder.iterdir()} == {"metrics.json", *FILES.values()}
 
 
 def test_a_fresh_demo_runs_every_stage_once_per_method_and_seed(tmp_path: Path) -> None:

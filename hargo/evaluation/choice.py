@@ -35,12 +35,6 @@ def p_yes(choice: Choice) -> float:
     return 1 / (1 + math.exp(min(700.0, choice["no"] - choice["yes"])))
 
 
-def room_of(model: Any) -> int | None:
-    """Tokens that fit into the model's context; None where its configuration sets no bound."""
-    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return None if room is None else int(room)
-
-
 def first_tokens(tokenizer: Any) -> dict[str, list[int]] | None:
     """Label -> ids that an answer beginning with it may begin with; None where the labels share one."""
     found = {}

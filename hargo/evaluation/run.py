@@ -48,9 +48,9 @@ def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = Fal
 
     perturbed: also ask rows with a program in other words (`hargo.data.perturb`), for P(yes) alone
     """
-    from hargo.evaluation.choice import asked_of, choices, room_of
+    from hargo.evaluation.choice import asked_of, choices
     from hargo.models.encode import encode
-    from hargo.models.load import deterministic, load_model, load_tokenizer
+    from hargo.models.load import deterministic, load_model, load_tokenizer, room_of
     from hargo.rollout import Request
     from hargo.training.experience import answer_limit
 
@@ -114,8 +114,9 @@ def _perturbed(
     study: Study, policy: Any, tokenizer: Any, rows: Sequence[Row], programs: Sequence[int]
 ) -> Iterator[tuple[int, str, Choice]]:
     """(row, kind of change, choice) for every change of these rows' programs that can be made and fits the model."""
-    from hargo.evaluation.choice import choices, room_of
+    from hargo.evaluation.choice import choices
     from hargo.models.encode import encode
+    from hargo.models.load import room_of
 
     changed = [(i, kind, row) for i in programs for kind in KINDS if (row := perturb(rows[i], kind)) is not None]
     prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in changed], study.model.system)]

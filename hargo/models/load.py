@@ -122,6 +122,12 @@ def save_model(folder: str | Path, model: Any, tokenizer: Any) -> None:
         tokenizer.save_pretrained(temporary)
 
 
+def room_of(model: Any) -> int | None:
+    """Tokens that fit into the model's context; None where its configuration sets no bound."""
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return None if room is None else int(room)
+
+
 def check_context(model: Any, longest: int, what: str) -> None:
     """UserError where `longest` tokens are more than the model has positions for."""
     room = getattr(model.config, "max_position_embeddings", None)

@@ -13,7 +13,7 @@ from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json, write_jsonl
 from hargo.models.encode import Example, answer_text
-from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
+from hargo.models.load import deterministic, load_model, load_tokenizer, room_of, stop_ids
 from hargo.rollout import Request, generate
 from hargo.training.experience import answer_limit, training_examples
 from hargo.training.pack import Group
@@ -27,15 +27,21 @@ TIE = 1e-6
 def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> None:
     """Sample two answers per training prompt from the model in `model` and write pairs.jsonl and run.json to `out`.
 
-    A pair whose rewards differ by no more than 1e-6, or of which one is unusable, is dropped and counted.
+    A pair whose rewards differ by no more than 1e-6, or of which one is unusable, is dropped and counted; so is a
+    prompt that leaves the model no room for its longest answer.
     """
     options = study.rl
     device = deterministic(study)
     tokenizer, policy = load_tokenizer(model), load_model(model, device, study.compute)
-    examples = training_examples(study, tokenizer, data, options)
     stop, began = stop_ids(policy, tokenizer), time.monotonic()
     found: list[dict] = []
     counts: Counter[str] = Counter()
+    examples, room = [], room_of(policy)
+    for e in training_examples(study, tokenizer, data, options):
+        if room is None or len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) <= room:
+            examples.append(e)
+        else:
+            counts[f"{e.row.task}/too_long"] += 1
     for start in range(0, len(examples), _CHUNK):
         part = examples[start : start + _CHUNK]
         requests = [
