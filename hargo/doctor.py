@@ -68,6 +68,9 @@ def _devices() -> Iterator[Check]:
         return
     import torch
 
+    from hargo.models.kernels import kernels
+
+    yield Check("Matrix products", "ok", kernels())
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
             memory = torch.cuda.get_device_properties(index).total_memory / 2**30

@@ -49,6 +49,7 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
         "cpu": cpu_model(),
         "cores": available_cores(),
         "device": device(),
+        "kernels": kernels(),
         "threads": threads(),
         "environment": {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ},
         "command": sys.argv,
@@ -112,6 +113,12 @@ def device() -> str | None:
     if torch.cuda.is_available():
         return str(torch.cuda.get_device_name())
     return "cpu"
+
+
+def kernels() -> str | None:
+    """What computes products of matrices on the CPU, in words; None where no model was loaded."""
+    found = sys.modules.get("hargo.models.kernels")
+    return None if found is None else str(found.kernels())
 
 
 def threads() -> int | None:

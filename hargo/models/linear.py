@@ -1,14 +1,13 @@
 """Linear layers in float32 on the CPU, where torch's own way is not the fastest.
 
-torch computes them by MKL, which on AMD's processors uses half the width of their vectors: there oneDNN, which torch
-has too, takes half the time for every product of a pass (of SmolLM2's shapes on two Zen 5 cores, forward 470 instead
-of 215 GFLOP/s).
+torch computes them by MKL; oneDNN, which torch has too, is faster for most shapes on AMD's processors. Which one
+computes a product is looked up in `hargo.models.kernels`.
 
-On Intel's, MKL's product of a few rows with a transposed matrix, as in decoding, spends more time on rearranging the
-matrix than on reading it. Measured at SmolLM2's shapes on one and on two AVX-512 cores: a wide matrix as a batch of
-blocks of 96 rows, which stay in a core's cache, takes up to half the time for 3 to 16 rows; with a tall matrix, the
-weights' side first takes two thirds for 12 rows and more. What is small, or one or two rows, is as fast as memory as
-it is.
+Elsewhere MKL's product of a few rows with a transposed matrix, as in decoding, spends more time on rearranging the
+matrix than on reading it. Measured at SmolLM2's shapes on one and on two of Intel's AVX-512 cores: a wide matrix as a
+batch of blocks of 96 rows, which stay in a core's cache, takes up to half the time for 3 to 16 rows; with a tall
+matrix, the weights' side first takes two thirds for 12 rows and more. What is small, or one or two rows, is as fast
+as memory as it is.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hargo.provenance import cpu_model
+from hargo.models.kernels import MEASURED, by_onednn, has_onednn, processor
 
 BATCHED, TURNED = range(3, 17), range(12, 65)
 BLOCKS = (96, 64, 128)  # rows of a block, of which one must divide those of the matrix
@@ -34,15 +33,20 @@ WORTH_PACKING = 32  # uses of a matrix from which laying it out anew for oneDNN 
 
 
 class OneDNN(torch.nn.Linear):
-    """A linear layer whose products are oneDNN's, in float32 and without autocast; else torch's own."""
+    """A linear layer whose products are oneDNN's where that is faster, in float32 and without autocast."""
 
     def forward(self, input: Tensor) -> Tensor:
         usual = self.weight.dtype != torch.float32 or torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling()
-        if usual or not input.numel():
+        if usual or not input.numel() or not self.faster(input, packed=False):
             return super().forward(input)
         if not torch.is_grad_enabled():
             return _product(input, self.weight, self.bias)
         return _Products.apply(input, self.weight, self.bias)
+
+    def faster(self, input: Tensor, packed: bool) -> bool:
+        """Whether oneDNN is, for this many rows; the gradient's products are of the same shape, turned."""
+        rows = input.numel() // self.in_features
+        return by_onednn(processor(), rows, self.in_features, self.out_features, packed)
 
 
 class _Products(torch.autograd.Function):
@@ -72,13 +76,13 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def use_onednn(model: Any) -> None:
-    """Have the model's linear layers compute by oneDNN, where torch has it and the processor is AMD's.
+    """Have the model's linear layers compute by oneDNN where it was measured to be faster, see `hargo.models.kernels`.
 
     oneDNN and torch each keep the program that they make for every new number of rows, half a megabyte, up to 1,024
     of them. Rows differ from step to step: the programs, between tensors that come and go, would leave ever smaller
     holes in memory (20 GB after 3,000 shapes), where making one anew takes .4 ms.
     """
-    if "AMD" not in cpu_model() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    if processor() not in MEASURED or not has_onednn():
         return
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # read at the first product
         os.environ.setdefault(name, KEPT_PRIMITIVES)
@@ -101,7 +105,9 @@ def few_rows(model: Any, times: int) -> Iterator[None]:
             weight, bias = module.weight, module.bias
             if weight.device.type != "cpu" or weight.dtype != torch.float32:
                 continue
-            if type(module) is OneDNN and times >= WORTH_PACKING:
+            if type(module) is OneDNN:
+                if times < WORTH_PACKING:
+                    continue
                 packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
                 module.__dict__["forward"] = partial(_packed, module, packed)
             elif type(module) is torch.nn.Linear and weight.numel() >= LARGE:
@@ -121,7 +127,9 @@ def _compiled(model: Any) -> bool:
 
 
 def _packed(layer: OneDNN, packed: Tensor, x: Tensor) -> Tensor:
-    return OneDNN.forward(layer, x) if torch.is_autocast_enabled("cpu") else _product(x, packed, layer.bias)
+    if torch.is_autocast_enabled("cpu"):
+        return OneDNN.forward(layer, x)
+    return _product(x, packed, layer.bias) if layer.faster(x, packed=True) else OneDNN.forward(layer, x)
 
 
 def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
