@@ -6,6 +6,7 @@ import pytest
 import tiny
 import torch
 
+from hargo.errors import UserError
 from hargo.models.attention import Past, packs
 from hargo.models.load import stop_ids
 from hargo.rollout import Request, generate, grouped, padded
@@ -15,13 +16,18 @@ from hargo.training.pack import Group, pack, score
 PROMPTS = [[1, 5, 6], [1, 7, 8, 9, 10, 11, 12, 13], [1, 20], [1, 5, 6, 30, 31], [1, *list(range(40, 70))]]
 
 
+def exact(family="llama"):
+    """A model in double precision: two tokens that are as likely but for rounding are the same in any batch."""
+    return tiny.in_full_precision(tiny.model(family, dtype=torch.float64))
+
+
 def requests(limit=12):
     return [Request(prompt, limit, f"0/0/row{i}") for i, prompt in enumerate(PROMPTS)]
 
 
 @pytest.mark.parametrize("family", tiny.FAMILIES)
 def test_greedy_equals_transformers_generate(family):
-    model = tiny.model(family)
+    model = exact(family)
     got = generate(model, requests(), stop=[2], pad=0)
     for prompt, (completion,) in zip(PROMPTS, got, strict=True):
         out = model.generate(
@@ -36,7 +42,7 @@ def test_greedy_equals_transformers_generate(family):
 
 
 def test_samples_do_not_depend_on_batching():
-    model = tiny.model()
+    model = exact()
     options = dict(stop=[2], pad=0, samples=4, temperature=0.8)
     together = generate(model, requests(), **options)
     small = generate(model, requests(), batch_rows=4, **options)
@@ -51,7 +57,7 @@ def test_samples_do_not_depend_on_batching():
 @pytest.mark.parametrize("temperature", [None, 0.8])
 @pytest.mark.parametrize("family", ["llama", "gemma3-window", "gpt2"])
 def test_grouped_and_padded_decoding_give_the_same(family, temperature):
-    model = tiny.model(family)
+    model = exact(family)
     assert packs(model)
     shared = [Request([*range(40, 60), *request.prompt], request.limit + i, request.stream)
               for i, request in enumerate(requests())]  # fmt: skip
@@ -102,7 +108,7 @@ def test_rollout_log_probabilities_are_those_of_training_at_the_same_temperature
 
 
 def test_every_stop_id_ends_an_answer_and_nothing_comes_after_it():
-    model = tiny.model()
+    model = exact()
     free = generate(model, requests(), stop=[], pad=0, samples=4, temperature=1.0)
     assert all(len(c.ids) == 12 and not c.ended for group in free for c in group)
     stops = sorted({group[0].ids[3] for group in free} | {free[0][1].ids[0]})
@@ -111,6 +117,55 @@ def test_every_stop_id_ends_an_answer_and_nothing_comes_after_it():
         ends = [k for k, token in enumerate(before.ids) if token in stops]
         wanted = before.ids[: ends[0] + 1] if ends else before.ids
         assert after.ids == wanted and after.ended == bool(ends)
+
+
+@pytest.mark.parametrize("family", ["llama", "lfm2"])
+def test_a_limit_of_nothing_gives_nothing_and_answers_may_end_at_once(family):
+    model = exact(family)
+    prompts = [[5, 6, 7], [8], [9, 10]]
+    free = generate(model, [Request(p, 1) for p in prompts], stop=[], samples=2)
+    first = [group[0].ids[0] for group in free]
+    asked = [Request(p, limit) for p, limit in zip(prompts, (0, 3, 1), strict=True)]
+    got = generate(model, asked, stop=first, samples=2)
+    assert [[(c.ids, len(c.logp), c.ended) for c in group] for group in got] == [
+        [([], 0, False)] * 2,
+        [([first[1]], 1, True)] * 2,
+        [([first[2]], 1, True)] * 2,
+    ]
+    past = Past(most=100)
+    generate(model, asked, stop=[], samples=2, past=past)
+    assert past.logits is None  # not of all prompts
+    assert generate(model, [], stop=[]) == []
+
+
+@pytest.mark.parametrize("family", ["llama", "lfm2"])
+def test_any_id_serves_to_pad_with(family):
+    model = exact(family)
+    ids = [
+        [c.ids for group in padded.complete(model, requests(), 2, 0.8, [2], pad) for c in group]
+        for pad in (0, None, -1, 96, 97, 10**9)
+    ]
+    assert all(found == ids[0] for found in ids)
+
+
+def test_tokens_that_cannot_come_are_not_picked_and_no_distribution_is_one_line():
+    torch.manual_seed(0)
+    logits = torch.randn(50, 700)
+    logits[:, 300:] = -torch.inf  # a vocabulary filled up to a round number, whole blocks of it
+    logits[:, 0] = -torch.inf
+    draws = torch.rand(50, dtype=torch.float64)
+    draws[:2] = torch.tensor([0.0, 1 - 2**-53], dtype=torch.float64)
+    for noise in (draws, None):
+        token, logp = pick(logits, noise, 0.6)
+        assert ((token > 0) & (token < 300)).all() and logp.isfinite().all()
+    for bad in (torch.nan, torch.inf):
+        broken = logits.clone()
+        broken[7, 5] = bad
+        for noise in (draws, None):
+            with pytest.raises(UserError, match="not finite"):
+                pick(broken, noise, 0.6)
+    with pytest.raises(UserError, match="not finite"):
+        pick(torch.full((1, 9), -torch.inf), None, None)
 
 
 def test_limits_differ_per_request():

@@ -1,8 +1,9 @@
 """How a model can be sampled, tried out once: models differ in their attention, their masks and their caches.
 
-A way is tried on two short prompts of different length with two samples each, which end at different times. The
-log-probabilities that come with the samples are held against those of each text read alone. What a model cannot do
-shows as an error or as a gap of the size of a real fault; the gap of rounding is far smaller, on any processor.
+A way is tried on a small copy of the model: on a prompt longer than the copy's windows and chunks
+and a short one, with two samples each, which end at different times. The log-probabilities that come with the samples
+are held against those of each text read alone. What a model cannot do shows as an error or as a gap of the size of a
+real fault; that of rounding is a ten-thousandth of it, on any processor.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from hargo.models.attention import enable, packs
+from hargo.errors import UserError
+from hargo.models import small
+from hargo.models.attention import NAME, enable, packs
 from hargo.rollout import grouped, padded, whole
 from hargo.rollout.inputs import known
 from hargo.rollout.sample import Completion, Request
 
-#: share of a real fault that a way's gap may have: rounding has a thousandth of it in float32
-TOLERANCE, TOLERANCE_OF_HALF = 0.02, 0.2
+#: share of a real fault that a way's gap may have
+TOLERANCE = 0.02
 
 #: what a model may raise that is asked for what it cannot do
-REFUSALS = (TypeError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, AssertionError)
+REFUSALS = (TypeError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, AssertionError, UserError)
 
 
 class Way(NamedTuple):
@@ -74,7 +77,7 @@ def way_of(model: Any) -> Way | None:
 
 
 def can_sample(model: Any) -> str | None:
-    """Why a model cannot be sampled; None where it can. Takes some passes over a few tokens, once a model."""
+    """Why a model cannot be sampled; None where it can. A second or less, once a model."""
     found = _found(model)
     return found if isinstance(found, str) else None
 
@@ -82,15 +85,28 @@ def can_sample(model: Any) -> str | None:
 def _found(model: Any) -> Way | str:
     if model not in _FOUND:
         with torch.no_grad():
-            _FOUND[model] = _try_out(model)
+            _FOUND[model] = _try_out(_copy(model), type(model).__name__, packs(model) and enable(model))
     return _FOUND[model]
 
 
-LONG, SHORT, ALSO_LONG = [5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15, 16, 17, 18, 19, 20, 21]
+def _copy(model: Any) -> Any:
+    """A small copy; the model itself where its architecture cannot be made small."""
+    kind = model.config._attn_implementation
+    attention = "sdpa" if kind == NAME else kind
+    # in double precision a model may do otherwise; half would round as much as a fault differs
+    dtype = torch.float64 if model.dtype == torch.float64 else torch.float32
+    try:
+        return small.build(small.shrink(model.config), dtype, attn_implementation=attention)
+    except REFUSALS:
+        return model
 
 
-def _try_out(model: Any) -> Way | str:
-    name = type(model).__name__
+#: the first and last longer than a copy's windows and chunks, and than the other by no multiple of them
+LONG, SHORT, ALSO_LONG = [*range(5, 27)], [27, 28, 29], [*range(30, 52)]
+
+
+def _try_out(model: Any, name: str, grouped: bool) -> Way | str:
+    """grouped: whether a row of groups is right for the model"""
     try:
         if _sees_what_comes(model):
             return f"{name} predicts a token from those that come after it: it is no causal language model"
@@ -98,7 +114,7 @@ def _try_out(model: Any) -> Way | str:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"{name} cannot read a text of plain tokens: {first}"
     for way in WAYS:
-        if way.kind == "grouped" and not (packs(model) and enable(model)):
+        if way.kind == "grouped" and not (grouped and enable(model)):
             continue
         try:
             if _agrees(model, way):
@@ -114,23 +130,22 @@ def _sees_what_comes(model: Any) -> bool:
     before = _logits(model, text)[:cut]
     later = (_logits(model, [*LONG, *SHORT[::-1]])[:cut] - before).abs().max()
     earlier = (_logits(model, [*LONG[::-1], *SHORT])[:cut] - before).abs().max()
-    return bool(later > _tolerance(before) * earlier)
+    return bool(later > TOLERANCE * earlier)
 
 
 def _agrees(model: Any, way: Way) -> bool:
     """Whether log-probabilities of sampled answers are those of their texts read alone."""
     prompts = [LONG, SHORT] if way.pads else [LONG, ALSO_LONG]
-    requests = [Request(prompt, limit, f"try/{limit}") for prompt, limit in zip(prompts, (2, 4), strict=True)]
+    requests = [Request(prompt, limit, f"try/{limit}") for prompt, limit in zip(prompts, (3, 9), strict=True)]
     answers = way.complete(model, requests, 2, 1.0, stop=[])
-    gap, fault = 0.0, 0.0
+    gaps, faults = [], []
     for prompt, other, found in zip(prompts, prompts[::-1], answers, strict=True):
         for one in found:
             alone = _logp(model, prompt, one.ids)
-            gap = max(gap, float((torch.tensor(one.logp, device=alone.device) - alone).abs().max()))
+            gaps.append(torch.tensor(one.logp, device=alone.device) - alone)
             # what an answer gets where it sees what it must not: another prompt, or what a shorter one is padded with
-            for wrong in (other, [prompt[0]] * 4 + prompt):
-                fault = max(fault, float((_logp(model, wrong, one.ids) - alone).abs().max()))
-    return gap <= _tolerance(_logits(model, SHORT)) * fault
+            faults += [_logp(model, wrong, one.ids) - alone for wrong in (other, [prompt[0]] * 5 + prompt)]
+    return bool(torch.cat(gaps).abs().max() <= TOLERANCE * torch.cat(faults).abs().max())
 
 
 def _logits(model: Any, text: list[int]) -> Tensor:
@@ -142,7 +157,3 @@ def _logp(model: Any, prompt: list[int], answer: list[int]) -> Tensor:
     """Log-probability of each token of an answer."""
     logits = _logits(model, prompt + answer)[len(prompt) - 1 : -1].float()
     return logits.log_softmax(-1).gather(-1, torch.tensor(answer, device=logits.device)[:, None])[:, 0]
-
-
-def _tolerance(logits: Tensor) -> float:
-    return TOLERANCE if logits.dtype in (torch.float32, torch.float64) else TOLERANCE_OF_HALF
