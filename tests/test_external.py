@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -236,6 +237,24 @@ def test_check_prints_verdicts_and_writes_sarif(
     assert [note["message"]["text"] for note in notes] == ["No verdict: no OpenMP directive."]
     run(["race", "check", source / "one.c", "--model", model, "--threshold", 1], monkeypatch)
     assert "one.c: no race, P(yes) " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "line"),
+    [
+        ("int a;\f\n\v\n#pragma omp parallel\n{}\n", "c", 3),  # only line ends end a line
+        ('char *s = "\x1c\x85\u2028";\n  # pragma omp for\n#pragma omp for\n', "c", 2),
+        ("! a comment\n!$OMP parallel\n", "fortran", 2),
+        ("int main() {}\n", "c", 1),
+    ],
+)
+def test_a_finding_stands_at_the_first_directive(text: str, language: str, line: int) -> None:
+    assert check._first_directive(text, language) == line
+
+
+def test_file_names_that_are_no_unicode_have_an_address(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.c")
+    assert check._uri(path, tmp_path) == "caf%E9.c" and check._uri(path, tmp_path / "x").endswith("/caf%E9.c")
 
 
 def test_the_verdict_is_that_of_evaluation(trained: Path, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import os
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from hargo.errors import UserError
 from hargo.io import read_json
 
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_DIRECTIVE_LINE = re.compile(r"^\s*(?:#\s*pragma\s+omp\b|!\$omp\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,10 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
     if asked and any(choice is None for choice in found.values()):
         raise UserError(f"{model}: its tokenizer begins yes and no with the same token, so it has no P(yes)")
     findings = []
-    for i, (path, _) in enumerate(files):
+    for i, (path, task) in enumerate(files):
+        line = _first_directive(texts[i], LANGUAGES[task])
         p = p_yes(found[i]) if i in found else None
-        findings.append(Finding(path, p, None if p is None else p >= threshold, _first_directive(texts[i]), reasons[i]))
+        findings.append(Finding(path, p, None if p is None else p >= threshold, line, reasons[i]))
     return findings
 
 
@@ -96,9 +97,14 @@ def _undecidable(text: str, task: str, tokens: int, room: int | None) -> str:
     return ""
 
 
-def _first_directive(text: str) -> int:
-    """1-based line of the first OpenMP directive; 1 where there is none."""
-    return next((n for n, line in enumerate(text.splitlines(), start=1) if _DIRECTIVE_LINE.match(line)), 1)
+def _first_directive(text: str, language: str) -> int:
+    """1-based line of the first OpenMP directive; 1 where there is none. Lines end as editors and SARIF have it."""
+    if not has_directive(text, language):
+        return 1
+    lines = text.split("\n")
+    # what is read so far has one or not; a comment that this cuts in two is closed
+    ends = range(1, len(lines) + 1)
+    return 1 + bisect_left(ends, True, key=lambda n: has_directive("\n".join(lines[:n]) + "\n*/", language))
 
 
 def model_name(model: Path) -> str:
@@ -163,5 +169,5 @@ def _uri(path: Path, base: Path) -> str:
 
     whole = path.resolve()
     if whole.is_relative_to(base.resolve()):
-        return quote(whole.relative_to(base.resolve()).as_posix())
+        return quote(os.fsencode(whole.relative_to(base.resolve()).as_posix()))
     return whole.as_uri()
