@@ -24,7 +24,7 @@ import common  # first: it binds threads before torch is imported
 import yaml
 
 from hargo import provenance
-from hargo.config.options import ComputeOptions, PolicyOptions
+from hargo.config.options import ComputeOptions, RolloutOptions
 from hargo.io import read_json
 from hargo.methods import load
 from hargo.models.encode import prompt_text
@@ -47,7 +47,7 @@ def parse(rival: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return method, {key: value for key, value in found.items() if key not in compute}, compute
 
 
-def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[Any, Rollouts, PolicyOptions, Any]:
+def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[Any, Rollouts, RolloutOptions, Any]:
     """Model, stage, options and optimiser of a run of `rival`, before its first step."""
     method, own, compute = parse(rival)
     study = common.study(options, compute)
@@ -55,7 +55,7 @@ def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[
     folder, _ = common.prepare(options)
     tokenizer, policy = load_tokenizer(folder), load_model(folder, device, study.compute)
     found = study.method(method)
-    assert isinstance(found, PolicyOptions)
+    assert isinstance(found, RolloutOptions)
     sizes = {"group_size": group, "prompts_per_step": PROMPTS, "tokens_per_pass": WHOLE_STEP, "learning_rate": STILL}
     chosen = type(found).model_validate(found.model_dump() | sizes | own)
     examples = common.rows(options, tokenizer, PROMPTS * (options.rounds + 1))

@@ -23,7 +23,14 @@ from hargo.training.experience import Preferences, Rollouts
 from hargo.training.pack import Group, score
 from hargo.training.pairs import preferences
 
-METHODS = {"dpo": {}, "simpo": {}, "kto": {}, "ppo": {}, "hpc_gpt": {"max_steps": 4, "learning_rate": 1e-2}, "dapo": {}}
+METHODS = {
+    "dpo": {},
+    "simpo": {},
+    "kto": {},
+    "ppo": {},
+    "hpc_gpt": {"max_steps": 4, "learning_rate": 1e-2},
+    "dapo": {"temperature": 1.5},  # warm enough for groups of unequal rewards in every step
+}
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +127,11 @@ def test_the_reference_point_of_kto_is_over_answers_to_other_prompts(start):
     moved = [(groups[i].prompt, answer) for i in range(3) for answer in groups[(i + 1) % 3].responses]
     gaps = [whole(policy, *pair) - whole(reference, *pair) for pair in moved]
     with torch.no_grad():
-        assert stage._reference_point(groups) == pytest.approx(sum(gaps) / 6, abs=1e-4)
-        assert stage._reference_point(groups[:1]) == 0.0
+        assert stage._reference_point([0, 1, 2]) == pytest.approx(sum(gaps) / 6, abs=1e-4)
+        # the last pair of an epoch may be alone: it is held against the answers of the next pair all the same
+        for alone in range(3):
+            wanted = sum(gaps[2 * alone : 2 * alone + 2]) / 2
+            assert stage._reference_point([alone]) == pytest.approx(wanted, abs=1e-4) != 0.0
 
 
 def test_the_reference_is_asked_about_a_pair_once_and_the_same_in_every_step(start, monkeypatch):
@@ -202,9 +212,3 @@ def test_shuffled_rewards_are_those_of_the_group_in_another_order(start):
     assert not torch.equal(mixed, rewards)
     assert torch.equal(mixed, stage._shuffled(rewards, valid, step=3))
     assert not torch.equal(mixed, stage._shuffled(rewards, valid, step=4))
-
-
-def test_weights_by_task_have_mean_one(start):
-    stage = rollouts(start, "oracle", task_weights={"race_c": 3.0})
-    batch = stage.batch(0)
-    assert float(batch.weights.view(4, 4).sum(-1).mean()) == pytest.approx(1.0)

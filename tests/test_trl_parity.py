@@ -147,7 +147,9 @@ def rewards_of(groups: list[Group]) -> Tensor:
 def worth(method: Method, groups: list[Group]) -> dict[str, Tensor]:
     """The method's advantages and weights, per response."""
     rewards = rewards_of(groups)
-    shares = method.shares(Signals(rewards, torch.ones_like(rewards, dtype=torch.bool), torch.zeros_like(rewards)))
+    lengths = torch.tensor([[len(response) for response in group.responses] for group in groups])
+    valid = torch.ones_like(rewards, dtype=torch.bool)
+    shares = method.shares(Signals(rewards, valid, torch.zeros_like(rewards), lengths=lengths))
     return {"advantages": shares.advantages.flatten(), "weights": shares.weights.flatten()}
 
 
@@ -185,6 +187,13 @@ def rollout_trainer(
     [
         ("grpo", {"clip": 0.2, "beta": 0.04}, {"loss_type": "grpo"}),
         ("grpo", {"clip": 0.1, "beta": 0.0}, {"loss_type": "grpo"}),
+        ("grpo", {"clip": 0.2, "beta": 0.4, "kl": "exact"}, {"loss_type": "grpo"}),
+        (
+            "dr_grpo",
+            {"clip": 0.2, "beta": 0.4, "length": 9, "kl": "exact"},
+            {"loss_type": "dr_grpo", "scale_rewards": "none"},
+        ),
+        ("dapo", {"clip": 0.2, "clip_high": 0.28, "beta": 0.4, "kl": "exact"}, {"loss_type": "dapo"}),
         ("dr_grpo", {"clip": 0.2, "beta": 0.04, "length": 9}, {"loss_type": "dr_grpo", "scale_rewards": "none"}),
         ("dapo", {"clip": 0.2, "clip_high": 0.28}, {"loss_type": "dapo"}),
         ("dapo", {"clip": 0.2, "clip_high": 0.4, "beta": 0.04}, {"loss_type": "dapo"}),
@@ -198,7 +207,8 @@ def test_policy_gradient_with_group_advantages(
     """Advantages, loss and gradient of GRPO and its kin, off policy, with ratios inside and beyond the clip range.
 
     TRL's denominators are those of its batch, which is Hargo's whole batch here. By default TRL 1.16 multiplies the
-    KL term by the importance ratio; Hargo leaves it as GRPO's paper has it, and so does TRL when told to.
+    KL term by the importance ratio, as Hargo does with `kl: exact`; Hargo's default is GRPO's paper, and so is TRL's
+    when told so. For GSPO, TRL takes the ratio of the whole response there, with which the KL is no longer exact.
     """
     from trl import GRPOConfig, GRPOTrainer
 
@@ -208,7 +218,7 @@ def test_policy_gradient_with_group_advantages(
         num_generations=RESPONSES,
         temperature=TEMPERATURE,
         beta=options.get("beta", 0.0),
-        use_bias_correction_kl=False,
+        use_bias_correction_kl=options.get("kl") == "exact",
         epsilon=options["clip"],
         epsilon_high=options.get("clip_high"),
         max_completion_length=options.get("length", 9),

@@ -153,8 +153,8 @@ class AdapterOptions(Options):
     modules: list[str] = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
 
 
-class RLOptions(OptimOptions):
-    """What every method that learns from rewards shares."""
+class PostTrainingOptions(OptimOptions):
+    """What every method that starts from the SFT model shares."""
 
     learning_rate: float = Field(1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -164,32 +164,49 @@ class RLOptions(OptimOptions):
         None, description="Keep at most so many training rows (stratified by task), the same for every method and seed."
     )
     prompts_per_step: PositiveInt = 4
-    group_size: int = Field(4, ge=2, description="G, responses per prompt.")
-    temperature: float = Field(0.6, gt=0, description="T, sampling temperature.")
     beta: float = Field(0.02, ge=0, description="Weight of the KL to the SFT model.")
-    inner_passes: PositiveInt = Field(1, description="Optimiser steps on one batch of rollouts.")
-    max_new_tokens: dict[str, PositiveInt] = Field(
-        default_factory=dict, description="Per task, where it differs from the task's own bound."
-    )
     lora: AdapterOptions | None = Field(
         None, description="Train adapters alone; the SFT model is then this model without them, not a second copy."
     )
 
 
-class PolicyOptions(RLOptions):
-    """Clipped policy gradient with group advantages (GRPO)."""
+class RLOptions(PostTrainingOptions):
+    """What methods that learn from rewards share. Methods on pairs take what concerns them; the pairs take the rest."""
+
+    group_size: int = Field(4, ge=2, description="G, responses per prompt.")
+    temperature: float = Field(0.6, gt=0, description="T, sampling temperature.")
+    kl: Literal["k3", "exact"] = Field(
+        "k3",
+        description="k3: differentiated as in GRPO's paper, which on average is the gradient of KL(ref || pi). "
+        "exact: k3 times the importance ratio, on average the gradient of KL(pi || ref). Without effect at beta 0.",
+    )
+    inner_passes: PositiveInt = Field(1, description="Optimiser steps on one batch of rollouts.")
+    max_new_tokens: dict[str, PositiveInt] = Field(
+        default_factory=dict, description="Per task, where it differs from the task's own bound."
+    )
+
+
+class RolloutOptions(RLOptions):
+    """Clipped policy gradient on rollouts (RLOO)."""
 
     clip: float = Field(0.2, gt=0, lt=1, description="Clip range of the ratio.")
-    eps: float = Field(1e-4, ge=0, description="Added to the standard deviation of a group's rewards.")
     shuffle_rewards: bool = Field(
         False, description="Control: permute the rewards within each group, so that nothing can be learned from them."
     )
     task_weights: dict[str, PositiveFloat] = Field(
-        default_factory=dict, description="Control: weights of the groups by task label, scaled to mean 1 in a batch."
+        default_factory=dict,
+        description="Control: how much a response of a task counts beside one of another, 1 where not named. "
+        "The weights of a batch are scaled to sum 1.",
     )
 
 
-class DrGRPOOptions(PolicyOptions):
+class PolicyOptions(RolloutOptions):
+    """Advantages divided by the deviation of the rewards (GRPO, REINFORCE++)."""
+
+    eps: float = Field(1e-4, ge=0, description="Added to the standard deviation of the rewards.")
+
+
+class DrGRPOOptions(RolloutOptions):
     """Dr.GRPO: no division by the deviation, constant length in the denominator."""
 
     length: PositiveInt = Field(64, description="L, the constant length that sums are divided by.")
@@ -211,7 +228,7 @@ class DAPOOptions(PolicyOptions):
     resample: int = Field(2, ge=0, description="How often a step samples more prompts to replace such groups.")
 
 
-class PPOOptions(PolicyOptions):
+class PPOOptions(RolloutOptions):
     """PPO: a value head and generalised advantage estimates."""
 
     gamma: float = Field(1.0, gt=0, le=1, description="Discount per token.")
@@ -220,14 +237,12 @@ class PPOOptions(PolicyOptions):
     value_weight: float = Field(0.1, ge=0, description="Weight of the value loss.")
 
 
-class PreferenceOptions(RLOptions):
-    """DPO, and what the methods on pairs of answers share; prompts_per_step counts pairs."""
+class PreferenceOptions(PostTrainingOptions):
+    """DPO, and what the methods on pairs of answers share. How the pairs are sampled is said in `rl`."""
 
-    own: ClassVar[frozenset[str]] = frozenset({"beta", "group_size", "inner_passes", "temperature", "max_new_tokens"})
+    own: ClassVar[frozenset[str]] = frozenset({"beta"})
+    prompts_per_step: PositiveInt = Field(4, description="Pairs per step.")
     beta: float = Field(0.1, gt=0, description="Scale of the implicit reward.")
-    group_size: Literal[2] = Field(2, description="Answers per prompt; one pair.")
-    inner_passes: Literal[1] = Field(1, description="Optimiser steps on one batch of pairs.")
-    temperature: Literal[1] = Field(1, description="Of the log-probabilities; rl.temperature is that of sampling.")
 
 
 class SimPOOptions(PreferenceOptions):
@@ -261,6 +276,20 @@ class HargoOptions(PolicyOptions):
     weighting: Literal["full", "d", "c", "d+c", "d*c"] = Field(
         "full", description="full: HARGO. d: B1. c: B2. d+c and d*c: forms the paper argues against."
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> HargoOptions:
+        idle: dict[str, str] = {}
+        if self.weighting not in ("full", "d+c"):
+            idle["alpha"] = f"with weighting {self.weighting!r}"
+        if self.weighting == "d":
+            idle |= dict.fromkeys(("rho", "frozen"), "with weighting 'd'")
+        elif self.frozen is not None:
+            idle["rho"] = "beside `frozen`, which holds the confidence constant"
+        for key, where in idle.items():
+            if key in self.model_fields_set and getattr(self, key) is not None:
+                raise ValueError(f"`{key}` has no effect {where}; take it out")
+        return self
 
 
 class EvaluationOptions(Options):

@@ -39,7 +39,7 @@ class MethodSpec(NamedTuple):
 
     title: str
     module: str
-    options: type[o.RLOptions] | type[o.SFTOptions]
+    options: type[o.PostTrainingOptions] | type[o.SFTOptions]
     preset: Mapping[str, Any] = MappingProxyType({})
     data: Literal["rollouts", "pairs", "demonstrations"] = "rollouts"
     start: Literal["sft", "base"] = "sft"
@@ -58,7 +58,7 @@ METHODS: dict[str, MethodSpec] = {
     "simpo": MethodSpec("SimPO", "hargo.methods.simpo", o.SimPOOptions, data="pairs"),
     "kto": MethodSpec("KTO", "hargo.methods.kto", o.KTOOptions, data="pairs"),
     "hargo": MethodSpec("HARGO", *_HARGO),
-    "rloo": MethodSpec("RLOO", "hargo.methods.rloo", o.PolicyOptions),
+    "rloo": MethodSpec("RLOO", "hargo.methods.rloo", o.RolloutOptions),
     "dapo": MethodSpec("DAPO", "hargo.methods.dapo", o.DAPOOptions),
     "gspo": MethodSpec("GSPO", "hargo.methods.gspo", o.GSPOOptions),
     "reinforce_pp": MethodSpec("REINFORCE++", "hargo.methods.reinforce_pp", o.PolicyOptions),

@@ -151,9 +151,9 @@ class Study(o.Options):
         return self
 
     def _by_task(self, name: str) -> dict[str, Any]:
-        """Options of a method that are set per task."""
-        options = self.method(name)
-        found = [getattr(options, key, {}) for key in ("max_new_tokens", "repeat")]
+        """What the study says per task about a method; a preset may name tasks that a study lacks."""
+        self.method(name)  # refuses anything but mappings
+        found = [self.methods[name].get(key, {}) for key in ("max_new_tokens", "repeat", "task_weights")]
         return {task: value for values in found for task, value in values.items()}
 
     def spec(self, name: str) -> MethodSpec:
@@ -165,20 +165,25 @@ class Study(o.Options):
         spec = METHODS[base]
         return spec if base == name else spec._replace(title=name, kind="ablation")
 
-    def method(self, name: str) -> o.RLOptions | o.SFTOptions:
-        """The resolved options of one method: its defaults, then `rl` (`sft` for demonstrations), preset, overrides."""
+    def method(self, name: str) -> o.PostTrainingOptions | o.SFTOptions:
+        """The resolved options of one method: its defaults, then `rl` (`sft` for demonstrations), preset, overrides.
+
+        Of the section it takes the keys that it has and that mean the same to it.
+        """
         spec = self.spec(name)
         section = self.sft if spec.data == "demonstrations" else self.rl
-        shared = {key: getattr(section, key) for key in section.model_fields_set - spec.options.own}
+        taken = (section.model_fields_set & spec.options.model_fields.keys()) - spec.options.own
+        shared = {key: getattr(section, key) for key in taken}
         overrides = {key: value for key, value in self.methods.get(name, {}).items() if key != "method"}
         try:
             return spec.options.model_validate({**shared, **spec.preset, **overrides})
         except ValidationError as error:
             problem = error.errors()[0]
-            key = ".".join(str(part) for part in problem["loc"])
             if problem["type"] == "extra_forbidden":
+                key = ".".join(map(str, problem["loc"]))
                 raise ValueError(unknown(f"key methods.{name}", key, spec.options.model_fields)) from None
-            raise ValueError(f"methods.{name}.{key}: {problem['msg']}") from None
+            where = ".".join(map(str, ("methods", name, *problem["loc"])))
+            raise ValueError(f"{where}: {problem['msg'].removeprefix('Value error, ')}") from None
 
 
 def source_tasks(source: str) -> tuple[str, ...] | None:

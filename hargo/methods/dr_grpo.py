@@ -17,16 +17,24 @@ from __future__ import annotations
 from torch import Tensor
 
 from hargo.config.options import DrGRPOOptions
-from hargo.methods.base import OnPolicy, Shares, Signals, Tokens, group_advantages, policy_terms, uniform_weights
+from hargo.methods.base import (
+    OnPolicy,
+    Shares,
+    Signals,
+    Tokens,
+    group_advantages,
+    mean_over_responses,
+    policy_terms,
+)
 
 
 class Method(OnPolicy):
     options: DrGRPOOptions
 
     def shares(self, signals: Signals) -> Shares:
-        return Shares(group_advantages(signals.rewards, signals.valid, None), uniform_weights(signals.valid))
+        return Shares(group_advantages(signals.rewards, signals.valid, None), mean_over_responses(signals.valid))
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        per_token, figures = policy_terms(tokens, self.options.clip, self.options.beta)
+        per_token, figures = policy_terms(tokens, self.options)
         assert tokens.weights is not None
-        return (tokens.weights * per_token.sum(-1)).sum() / (tokens.groups * self.options.length), figures
+        return (tokens.weights * per_token.sum(-1)).sum() / self.options.length, figures

@@ -5,7 +5,8 @@
     loss = mean over groups of sum_i w_i L_i,  w_i = 1/G
 
 rho_it = pi / pi_old, KL_it the k3 estimator against the frozen SFT model, both at the sampling temperature.
-HARGO is this loss with other advantages and weights.
+HARGO is this loss with other advantages and weights. The gradient of k3 as it stands is on average that of
+KL(ref || pi); `kl: exact` multiplies it by rho_it, which makes it that of KL(pi || ref), as TRL has it since 1.16.
 
 >>> import torch
 >>> from hargo.config.options import PolicyOptions
@@ -23,16 +24,27 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.methods.base import OnPolicy, Shares, Signals, Tokens, group_advantages, policy_terms, uniform_weights
+from hargo.config.options import PolicyOptions
+from hargo.methods.base import (
+    OnPolicy,
+    Shares,
+    Signals,
+    Tokens,
+    group_advantages,
+    mean_over_groups,
+    policy_terms,
+    uniform_weights,
+    weighted_mean,
+)
 
 
 class Method(OnPolicy):
+    options: PolicyOptions
+
     def shares(self, signals: Signals) -> Shares:
         advantages = group_advantages(signals.rewards, signals.valid, self.options.eps)
-        return Shares(advantages, uniform_weights(signals.valid))
+        return Shares(advantages, mean_over_groups(uniform_weights(signals.valid), signals.valid))
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        per_token, figures = policy_terms(tokens, self.options.clip, self.options.beta)
-        lengths = tokens.mask.sum(-1).clamp(min=1)
-        assert tokens.weights is not None
-        return (tokens.weights * per_token.sum(-1) / lengths).sum() / tokens.groups, figures
+        per_token, figures = policy_terms(tokens, self.options)
+        return weighted_mean(tokens, per_token), figures

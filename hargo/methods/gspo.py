@@ -20,17 +20,15 @@ from torch import Tensor
 
 from hargo.config.options import GSPOOptions
 from hargo.methods import grpo
-from hargo.methods.base import Tokens, clipped_surrogate, policy_terms
+from hargo.methods.base import Tokens, response_terms
 
 
 class Method(grpo.Method):
     options: GSPOOptions
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.old_logp is not None and tokens.advantages is not None and tokens.weights is not None
-        options = self.options
-        kl, figures = policy_terms(tokens, options.clip, options.beta, options.clip_high, surrogate=False)
+        assert tokens.old_logp is not None and tokens.weights is not None
         lengths = tokens.mask.sum(-1).clamp(min=1)
         gap = (tokens.logp - tokens.old_logp).masked_fill(~tokens.mask, 0.0).sum(-1) / lengths
-        surrogate, _ = clipped_surrogate(gap, gap.new_zeros(()), tokens.advantages, options.clip, options.clip_high)
-        return (tokens.weights * (surrogate + kl.sum(-1) / lengths)).sum() / tokens.groups, figures
+        surrogate, kl, figures = response_terms(tokens, self.options, gap, self.options.clip_high)
+        return (tokens.weights * (surrogate + kl.sum(-1) / lengths)).sum(), figures

@@ -8,8 +8,9 @@
     w_i  = d_i / sum_j d_j,  or 1/G where sum_j d_j < eps_w
     loss = GRPO's, with Am_i for A_i and w_i for 1/G
 
-Choices where the paper is silent: L starts as the first batch's mean; ablations weigh with plain A_i:
-`d` (B1) is alpha = 0; `c` (B2) is w = c / sum c; `d+c` and `d*c` are w in proportion to d + alpha c and d c.
+Choices where the paper is silent: L starts as the first batch's mean; a response without a usable reward is left out
+of L as it is of its group, whose w then sum to 1 without it; ablations weigh with plain A_i: `d` (B1) is alpha = 0;
+`c` (B2) is w = c / sum c; `d+c` and `d*c` are w in proportion to d + alpha c and d c.
 The common factor of a group's gains cancels in w and is left out of d, so that a constant c gives B1's weights
 to the last bit. `frozen` sets such a constant, a control.
 
@@ -28,7 +29,7 @@ from torch import Tensor
 
 from hargo.config.options import HargoOptions
 from hargo.methods import grpo
-from hargo.methods.base import Shares, Signals, group_advantages, uniform_weights
+from hargo.methods.base import Shares, Signals, group_advantages, mean_over_groups, uniform_weights
 
 
 class Method(grpo.Method):
@@ -58,7 +59,7 @@ class Method(grpo.Method):
             "d*c": d * confidence,
         }[options.weighting].masked_fill(~signals.valid, 0.0)
         weights = normalise(score, signals.valid, options.eps_w)
-        return Shares(advantages, weights, {"confidence": confidence})
+        return Shares(advantages, mean_over_groups(weights, signals.valid), {"confidence": confidence})
 
     def _confidence(self, signals: Signals) -> Tensor:
         """Update the running baseline with the batch, then squash the distance to it: [P, G] in (0, 1)."""

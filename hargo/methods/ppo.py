@@ -20,7 +20,16 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import PPOOptions
-from hargo.methods.base import OnPolicy, Shares, Signals, Tokens, policy_terms, token_means, uniform_weights
+from hargo.methods.base import (
+    OnPolicy,
+    Shares,
+    Signals,
+    Tokens,
+    mean_over_tokens,
+    policy_terms,
+    token_means,
+    weighted_mean,
+)
 
 
 class Method(OnPolicy):
@@ -33,18 +42,19 @@ class Method(OnPolicy):
         rewards, values, flat = signals.rewards.flatten(), signals.values.flatten(0, 1), mask.flatten(0, 1)
         advantages = gae(rewards, values, flat, self.options.gamma, self.options.lam)
         returns = (advantages + values).view_as(signals.values)
-        return Shares(whiten(advantages, flat).view_as(signals.values), uniform_weights(signals.valid), returns=returns)
+        weights = mean_over_tokens(signals.valid, signals.mask.sum(-1))
+        return Shares(whiten(advantages, flat).view_as(signals.values), weights, returns=returns)
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
         assert tokens.values is not None and tokens.old_values is not None and tokens.returns is not None
         options = self.options
-        per_token, figures = policy_terms(tokens, options.clip, options.beta)
+        per_token, figures = policy_terms(tokens, options)
         change = (tokens.values - tokens.old_values).clamp(-options.value_clip, options.value_clip)
         error = (tokens.values - tokens.returns).square()
         error = torch.maximum(error, (tokens.old_values + change - tokens.returns).square())
         error = error.masked_fill(~tokens.mask, 0.0)
         figures |= token_means(tokens, value_loss=error / 2, value=tokens.values)
-        return (per_token + options.value_weight / 2 * error).sum() / tokens.total_tokens, figures
+        return weighted_mean(tokens, per_token + options.value_weight / 2 * error), figures
 
 
 def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> Tensor:

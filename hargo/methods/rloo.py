@@ -8,9 +8,9 @@ The paper subtracts the KL from the reward; here it stays in the loss, as for ev
 thing. On policy the gradient is REINFORCE's, A_i times that of log pi(y_i).
 
 >>> import torch
->>> from hargo.config.options import PolicyOptions
+>>> from hargo.config.options import RolloutOptions
 >>> rewards = torch.tensor([[1., 0., 0., 0.]])
->>> Method(PolicyOptions()).shares(Signals(rewards, rewards >= 0, rewards)).advantages
+>>> Method(RolloutOptions()).shares(Signals(rewards, rewards >= 0, rewards)).advantages
 tensor([[ 1.0000, -0.3333, -0.3333, -0.3333]])
 """
 
@@ -23,11 +23,10 @@ from hargo.methods.base import (
     Shares,
     Signals,
     Tokens,
-    clipped_surrogate,
     group_advantages,
-    policy_terms,
+    mean_over_responses,
+    response_terms,
     sequence_sums,
-    uniform_weights,
 )
 
 
@@ -36,12 +35,11 @@ class Method(OnPolicy):
         count = signals.valid.sum(-1, keepdim=True)
         centred = group_advantages(signals.rewards, signals.valid, None)
         # r - mean of the others = (r - mean of all) n / (n - 1)
-        return Shares(centred * count / (count - 1).clamp(min=1), uniform_weights(signals.valid))
+        return Shares(centred * count / (count - 1).clamp(min=1), mean_over_responses(signals.valid))
 
     def loss(self, tokens: Tokens) -> tuple[Tensor, dict[str, Tensor]]:
-        assert tokens.old_logp is not None and tokens.advantages is not None and tokens.weights is not None
-        kl, figures = policy_terms(tokens, self.options.clip, self.options.beta, surrogate=False)
+        assert tokens.old_logp is not None and tokens.weights is not None
         whole, _ = sequence_sums(tokens)
         old = tokens.old_logp.masked_fill(~tokens.mask, 0.0).sum(-1)
-        surrogate, _ = clipped_surrogate(whole, old, tokens.advantages, self.options.clip)
-        return (tokens.weights * (surrogate + kl.sum(-1))).sum() / tokens.groups, figures
+        surrogate, kl, figures = response_terms(tokens, self.options, whole - old)
+        return (tokens.weights * (surrogate + kl.sum(-1))).sum(), figures

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,22 @@ from torch import Tensor
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.config.options import OptimOptions, PolicyOptions, PretrainOptions, RLOptions, SFTOptions
+from hargo.config.options import OptimOptions, PreferenceOptions, PretrainOptions, RolloutOptions, SFTOptions
 from hargo.data.protocols import limit
 from hargo.data.records import load_rows
+from hargo.errors import UserError
 from hargo.methods.base import Method, Signals
 from hargo.models.attention import Past
 from hargo.models.encode import Example, answer_text, encode
 from hargo.rollout import Completion, Request, generate
-from hargo.training.log import quantiles
 from hargo.training.loop import Batch
 from hargo.training.pack import Group, pack, score
+from hargo.training.rewards import figures, reward, spread
 
 logger = logging.getLogger(__name__)
+
+#: keeps a division of nothing by nothing 0
+TINY = torch.finfo(torch.float32).tiny
 
 
 class Order:
@@ -77,8 +82,16 @@ class Preferences:
     inner_passes = 1
 
     def __init__(
-        self, policy: Any, reference: Any, pairs: Sequence[Group], options: RLOptions, method: Method, seed: int
+        self,
+        policy: Any,
+        reference: Any,
+        pairs: Sequence[Group],
+        options: PreferenceOptions,
+        method: Method,
+        seed: int,
     ):
+        if method.mismatched and len(pairs) < 2:
+            raise UserError("this method compares with answers to other prompts: one pair is too few, it needs two")
         self.policy, self.reference, self.pairs = policy, reference, pairs
         self.options, self.method = options, method
         self.order = Order(len(pairs), options.prompts_per_step, seed, stage=1)
@@ -98,7 +111,7 @@ class Preferences:
                 for part, packed in zip(batch.passes, batch.packed, strict=True)
             ]
         if self.method.mismatched:
-            batch.reference_point = self._reference_point(groups)
+            batch.reference_point = self._reference_point(indices)
         return batch
 
     def _packed(self, groups: list[Group]) -> Batch:
@@ -110,11 +123,13 @@ class Preferences:
             self.known[pair] = score(self.reference, pack([self.pairs[pair]], self.policy.device)).logp
         return F.pad(self.known[pair], (0, width - self.known[pair].shape[-1]))
 
-    def _reference_point(self, groups: list[Group]) -> float:
-        """Mean of log pi - log pi_ref over answers moved on to the next prompt; 0 where the batch has one prompt."""
-        if len(groups) < 2:
-            return 0.0
-        moved = [Group(one.prompt, other.responses) for one, other in zip(groups, groups[1:] + groups[:1], strict=True)]
+    def _reference_point(self, indices: list[int]) -> float:
+        """Mean of log pi - log pi_ref over the prompts of these pairs, each with the answers of the next pair.
+
+        The last has the answers of the first; a pair alone in its batch has those of the next pair there is.
+        """
+        others = indices[1:] + indices[:1] if len(indices) > 1 else [(indices[0] + 1) % len(self.pairs)]
+        moved = [Group(self.pairs[i].prompt, self.pairs[k].responses) for i, k in zip(indices, others, strict=True)]
         packed = self._packed(moved).packed
         gaps = [(score(self.policy, row).logp - score(self.reference, row).logp).sum() for row in packed]
         return float(torch.stack(gaps).sum()) / sum(len(group.responses) for group in moved)
@@ -129,7 +144,7 @@ class Rollouts:
         reference: Any,
         tokenizer: Any,
         examples: Sequence[Example],
-        options: PolicyOptions,
+        options: RolloutOptions,
         method: Method,
         seed: int,
         stop: Sequence[int],
@@ -141,6 +156,7 @@ class Rollouts:
         self.options, self.method, self.seed, self.stop = options, method, seed, stop
         self.temperature, self.inner_passes = options.temperature, options.inner_passes
         self.order = Order(len(examples), options.prompts_per_step, seed, stage=1)
+        self.exhausted = False  # whether it was said that a step found no more prompts
 
     def steps(self) -> int:
         return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
@@ -157,18 +173,20 @@ class Rollouts:
         del past  # where it is of no use, its memory is
         batch.sampled_logp = [c.logp for group in completions for c in group]
         confidence = self._ask_reference(batch) if self.method.reference else torch.zeros_like(rewards)
+        lengths = torch.tensor([[len(c.ids) for c in group] for group in completions], device=self.policy.device)
         values, mask = self._ask_critic(batch)
         learned = self._shuffled(rewards, valid, step) if self.options.shuffle_rewards else rewards
-        shares = self.method.shares(Signals(learned, valid, confidence, values, mask))
-        weights = shares.weights * self._task_weights(examples)
-        batch.advantages, batch.weights = shares.advantages.flatten(0, 1), weights.flatten()
+        shares = self.method.shares(Signals(learned, valid, confidence, values, mask, lengths))
+        batch.advantages = shares.advantages.flatten(0, 1)
+        batch.weights = self._by_task(shares.weights, examples).flatten()
         if values is not None and shares.returns is not None:
             batch.old_values, batch.returns = values.flatten(0, 1), shares.returns.flatten(0, 1)
-        signals = Signals(rewards, valid, confidence)
         advantages = shares.advantages
-        if mask is not None and advantages.ndim == 3:  # per token: the log shows their mean over a response
-            advantages = advantages.sum(-1) / mask.sum(-1).clamp(min=1)
-        batch.metrics = _figures(examples, completions, signals, advantages, weights, shares.logged)
+        if advantages.ndim == 3:  # per token: the log shows their mean over a response
+            advantages = advantages.sum(-1) / lengths.clamp(min=1)
+        in_group = shares.weights / shares.weights.sum(-1, keepdim=True).clamp(min=TINY)
+        shown = {"advantage": advantages, "weight": in_group, **shares.logged}
+        batch.metrics = figures(examples, completions, rewards, valid, shown)
         return batch
 
     def _informative(
@@ -181,21 +199,38 @@ class Rollouts:
         examples = [self.examples[i] for i in self.order.indices(step)]
         completions = self._sample(examples, step, past)
         rewards, valid = self._reward(examples, completions)
-        for turn in range(getattr(self.options, "resample", 0)):
-            dull = (_spread(rewards, valid) <= 0).nonzero().flatten().tolist()
-            if not dull:
+        unseen = self._unseen(examples, step)
+        for turn in range(1, getattr(self.options, "resample", 0) + 1):
+            dull = (spread(rewards, valid) <= 0).nonzero().flatten().tolist()
+            others = list(islice(unseen, len(dull)))
+            if len(others) < len(dull) and not self.exhausted:
+                self.exhausted = True
+                logger.warning(
+                    "step %d has sampled all prompts of the %d training rows: groups of equal rewards without a "
+                    "replacement stay in their batch, here and in later steps",
+                    step + 1,
+                    len(self.examples),
+                )
+            if not others:
                 break
-            draw = Order(len(self.examples), len(dull), self.seed, stage=2 + turn)
-            others = [self.examples[i] for i in draw.indices(step)]
-            answers = self._sample(others, step)
-            found, usable = self._reward(others, answers)
-            good = (_spread(found, usable) > 0).nonzero().flatten().tolist()
+            answers = self._sample(others, step, turn=turn)
+            found, kept = self._reward(others, answers)
+            good = (spread(found, kept) > 0).nonzero().flatten().tolist()
             for place, new in zip(dull, good, strict=False):
                 if past is not None:
                     past.logits = None  # it has the prompt that was replaced
                 examples[place], completions[place] = others[new], answers[new]
-                rewards[place], valid[place] = found[new], usable[new]
+                rewards[place], valid[place] = found[new], kept[new]
         return examples, completions, rewards, valid
+
+    def _unseen(self, examples: Sequence[Example], step: int) -> Iterator[Example]:
+        """Examples with other prompts than these and than one another, in an order that depends on the step alone."""
+        seen = {tuple(example.prompt) for example in examples}
+        for i in np.random.default_rng([self.seed % 2**32, 2, step]).permutation(len(self.examples)):
+            prompt = tuple(self.examples[i].prompt)
+            if prompt not in seen:
+                seen.add(prompt)
+                yield self.examples[i]
 
     def _shuffled(self, rewards: Tensor, valid: Tensor, step: int) -> Tensor:
         """The rewards permuted among the usable responses of each group."""
@@ -206,11 +241,14 @@ class Rollouts:
             row[places] = row[places[torch.from_numpy(rng.permutation(len(places))).to(places.device)]]
         return mixed
 
-    def _task_weights(self, examples: Sequence[Example]) -> Tensor:
-        """Weight of each group by its task, of mean 1 over the batch: [P, 1]."""
-        chosen = [self.options.task_weights.get(example.row.task, 1.0) for example in examples]
-        weights = torch.tensor(chosen, device=self.policy.device).unsqueeze(-1)
-        return weights / weights.mean()
+    def _by_task(self, weights: Tensor, examples: Sequence[Example]) -> Tensor:
+        """Shares of the loss times the weights that the study gives to tasks, again of sum 1: [P, G] -> [P, G]."""
+        by_task = self.options.task_weights
+        if not by_task:
+            return weights
+        chosen = [by_task.get(example.row.task, 1.0) for example in examples]
+        weights = weights * torch.tensor(chosen, device=weights.device).unsqueeze(-1)
+        return weights / weights.sum().clamp(min=TINY)
 
     @torch.no_grad()
     def _ask_critic(self, batch: Batch) -> tuple[Tensor | None, Tensor | None]:
@@ -228,12 +266,16 @@ class Rollouts:
         shape = (len(batch.groups), -1, width)
         return values.view(shape), mask.view(shape)
 
-    def _sample(self, examples: Sequence[Example], step: int, past: Past | None = None) -> list[list[Completion]]:
+    def _sample(
+        self, examples: Sequence[Example], step: int, past: Past | None = None, turn: int = 0
+    ) -> list[list[Completion]]:
+        """turn: how often this step has sampled before"""
+        again = f"/{turn}" if turn else ""
         requests = [
             Request(
                 example.prompt,
                 answer_limit(example.row.task, self.options.max_new_tokens),
-                f"{self.seed}/{step}/{example.row.id}",
+                f"{self.seed}/{step}/{example.row.id}{again}",
             )
             for example in examples
         ]
@@ -249,22 +291,9 @@ class Rollouts:
 
     def _reward(self, examples: Sequence[Example], completions: list[list[Completion]]) -> tuple[Tensor, Tensor]:
         """Rewards [P, G] and which of them are usable [P, G]."""
-        size = self.options.group_size
         texts = [answer_text(self.tokenizer, c.ids, c.ended) for group in completions for c in group]
-        rewards = torch.full((len(examples), size), math.nan)
-        for name in sorted({example.row.task for example in examples}):
-            rows = [i for i, example in enumerate(examples) if example.row.task == name]
-            outputs = [texts[i * size + k] for i in rows for k in range(size)]
-            references = [examples[i].row.answer for i in rows for _ in range(size)]
-            values = tasks.load(name).reward(outputs, references)
-            rewards[rows] = torch.tensor([math.nan if v is None else float(v) for v in values]).view(len(rows), size)
-        valid = rewards.isfinite()
-        if not valid.any(-1).all():
-            lost = [examples[i].row.id for i in (~valid.any(-1)).nonzero().flatten().tolist()]
-            logger.warning("no usable reward for any answer to %s", ", ".join(lost))
-        rewards = rewards.masked_fill(~valid, 0.0)
-        device = self.policy.device
-        return rewards.to(device), valid.to(device)
+        rewards, valid = reward(examples, texts, self.options.group_size)
+        return rewards.to(self.policy.device), valid.to(self.policy.device)
 
     @torch.no_grad()
     def _ask_reference(self, batch: Batch) -> Tensor:
@@ -308,39 +337,3 @@ def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:
 
 def _steps(planned: int, bound: int | None) -> int:
     return planned if bound is None else min(planned, bound)
-
-
-def _spread(rewards: Tensor, valid: Tensor) -> Tensor:
-    """Largest minus smallest usable reward of each group, -inf where there is none: [P]."""
-    return rewards.masked_fill(~valid, -torch.inf).amax(-1) - rewards.masked_fill(~valid, torch.inf).amin(-1)
-
-
-def _figures(
-    examples: Sequence[Example],
-    completions: list[list[Completion]],
-    signals: Signals,
-    advantages: Tensor,
-    weights: Tensor,
-    logged: dict[str, Tensor],
-) -> dict[str, Any]:
-    """One step's figures: rewards and lengths per task, and how A, c and w are distributed."""
-    rewards, valid = signals.rewards, signals.valid
-    lengths = torch.tensor([[float(len(c.ids)) for c in group] for group in completions])
-    figures: dict[str, Any] = {
-        "reward/mean": float(rewards[valid].mean()) if valid.any() else 0.0,
-        "reward/std": float(rewards[valid].std()) if valid.sum() > 1 else 0.0,
-        "zero_std": float((_spread(rewards, valid) <= 0).float().mean()),
-        "left_out": int((~valid).sum()),
-        "truncated": sum(not c.ended for group in completions for c in group) / lengths.numel(),
-        "length/mean": float(lengths.mean()),
-    }
-    for name in sorted({example.row.task for example in examples}):
-        rows = [i for i, example in enumerate(examples) if example.row.task == name]
-        mine = rewards[rows][valid[rows]]
-        if mine.numel():
-            figures[f"reward/{name}/mean"] = float(mine.mean())
-            figures[f"reward/{name}/std"] = float(mine.std()) if mine.numel() > 1 else 0.0
-        figures[f"length/{name}/mean"] = float(lengths[rows].mean())
-    for key, values in {"advantage": advantages, "weight": weights, **logged}.items():
-        figures[f"dist/{key}"] = quantiles(values[valid].tolist())
-    return figures

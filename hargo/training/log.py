@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import sys
 import time
@@ -25,6 +26,13 @@ def quantiles(values: Sequence[float]) -> list[float]:
     if not len(values):
         return []
     return [float(q) for q in np.quantile(np.asarray(values, dtype=np.float64), [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])]
+
+
+def _finite(value: Any) -> Any:
+    """A figure as JSON can hold it: None for NaN and infinities, which JSON has no words for."""
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class StepLog:
@@ -50,13 +58,14 @@ class StepLog:
         return [json.loads(line) for line in lines]
 
     def write(self, record: dict[str, Any]) -> None:
-        self.file.write(json.dumps(record) + "\n")
+        record = {key: _finite(value) for key, value in record.items()}
+        self.file.write(json.dumps(record, allow_nan=False) + "\n")
         self.file.flush()
         step = record["step"]
         for key, value in record.items():
             if isinstance(value, int | float) and key != "step":
                 self.board.add_scalar(key, value, step)
-            elif key.startswith("dist/") and value:
+            elif key.startswith("dist/") and value and None not in value:
                 for name, place in (("p10", 1), ("p50", 3), ("p90", 5)):
                     self.board.add_scalar(f"{key}/{name}", value[place], step)
         self._show(record)
@@ -68,11 +77,10 @@ class StepLog:
 
     def _show(self, record: dict[str, Any]) -> None:
         step, now = record["step"], time.monotonic()
-        parts = [f"loss {record['loss']:.4f}"]
-        if "reward/mean" in record:
-            parts.append(f"reward {record['reward/mean']:.3f}")
-        if "kl" in record:
-            parts.append(f"kl {record['kl']:.4f}")
+        parts = ["loss not finite" if record["loss"] is None else f"loss {record['loss']:.4f}"]
+        for name, key, digits in (("reward", "reward/mean", 3), ("kl", "kl", 4)):
+            if record.get(key) is not None:
+                parts.append(f"{name} {record[key]:.{digits}f}")
         parts.append(f"{record['tokens'] / max(record['seconds'], 1e-9):.0f} tokens/s")
         if self.bar is not None:
             self.bar.update(self.bar.task_ids[0], completed=step, figures=", ".join(parts))

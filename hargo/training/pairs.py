@@ -7,16 +7,19 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from hargo import provenance, tasks
 from hargo.config import Study
+from hargo.data.records import load_rows
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json, write_jsonl
 from hargo.models.encode import Example, answer_text
 from hargo.models.load import deterministic, load_model, load_tokenizer, room_of, stop_ids
-from hargo.rollout import Request, generate
+from hargo.rollout import Completion, Request, generate
 from hargo.training.experience import answer_limit, training_examples
 from hargo.training.pack import Group
+from hargo.training.rewards import usable
 
 logger = logging.getLogger(__name__)
 
@@ -52,27 +55,10 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
             policy, requests, stop=stop, pad=tokenizer.pad_token_id, samples=2, temperature=options.temperature
         )
         for example, two in zip(part, answers, strict=True):
-            texts = [answer_text(tokenizer, one.ids, one.ended) for one in two]
-            rewards = tasks.load(example.row.task).reward(texts, [example.row.answer] * 2)
-            task = example.row.task
-            if rewards[0] is None or rewards[1] is None:
-                counts[f"{task}/unusable"] += 1
-                continue
-            if abs(rewards[0] - rewards[1]) <= TIE:
-                counts[f"{task}/tied"] += 1
-                continue
-            counts[f"{task}/kept"] += 1
-            better = 0 if rewards[0] > rewards[1] else 1
-            found.append(
-                {
-                    "id": example.row.id,
-                    "task": task,
-                    "chosen": texts[better],
-                    "rejected": texts[1 - better],
-                    "rewards": [rewards[better], rewards[1 - better]],
-                    "ids": [two[better].ids, two[1 - better].ids],
-                }
-            )
+            outcome, pair = _ordered(example, two, tokenizer)
+            counts[f"{example.row.task}/{outcome}"] += 1
+            if pair is not None:
+                found.append(pair)
         done = start + len(part)
         left = (time.monotonic() - began) / done * (len(examples) - done)
         logger.info("%d of %d prompts, %d pairs, %.0f s left", done, len(examples), len(found), left)
@@ -84,21 +70,71 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
     logger.info("%d pairs in %s, %d dropped: %s", len(found), out / "pairs.jsonl", dropped, dict(counts))
 
 
-def load_pairs(folder: Path, examples: Sequence[Example]) -> list[Group]:
-    """The pairs in `folder`, each with the prompt of its training row, chosen answer first."""
+def _ordered(example: Example, two: Sequence[Completion], tokenizer: Any) -> tuple[str, dict | None]:
+    """What becomes of two answers to a prompt (`kept`, `tied` or `unusable`), and the pair if it is kept."""
+    task = example.row.task
+    texts = [answer_text(tokenizer, one.ids, one.ended) for one in two]
+    first, second = tasks.load(task).reward(texts, [example.row.answer] * 2)
+    if first is None or second is None or not (usable(first) and usable(second)):
+        return "unusable", None
+    if abs(first - second) <= TIE:
+        return "tied", None
+    better = 0 if first > second else 1
+    return "kept", {
+        "id": example.row.id,
+        "task": task,
+        "chosen": texts[better],
+        "rejected": texts[1 - better],
+        "rewards": [max(first, second), min(first, second)],
+        "ids": [two[better].ids, two[1 - better].ids],
+    }
+
+
+def load_pairs(folder: Path, examples: Sequence[Example], data: Path) -> list[Group]:
+    """The pairs in `folder`, each with the prompt of its training row, chosen answer first.
+
+    examples: what the method may learn from. Pairs of further rows of data/train.jsonl, which were made under wider
+    limits than the method's own, are left out and counted in the log; a pair of no row at all is an error.
+    """
     prompts = {example.row.id: example.prompt for example in examples}
     path = folder / "pairs.jsonl"
     if not path.is_file():
         raise UserError(f"{path}: no such file; make it with `hargo preferences`")
-    groups = []
-    for number, pair in enumerate(read_jsonl(path), 1):
+    groups: list[Group] = []
+    outside: dict[str, int] = {}
+    pairs = read_jsonl(path)
+    for number, pair in enumerate(pairs, 1):
         try:
-            row, answers = pair["id"], [list(map(int, ids)) for ids in pair["ids"]]
+            row, answers = str(pair["id"]), [list(map(int, ids)) for ids in pair["ids"]]
         except (KeyError, TypeError, ValueError):
             answers = []
         if len(answers) != 2:
             raise UserError(f"{path}: line {number}: no pair with `id` and two lists in `ids`; make the file again")
-        if row not in prompts:
-            raise UserError(f"{path}: line {number}: {row} is no training row; make the pairs from this data")
-        groups.append(Group(prompts[row], answers))
+        if row in prompts:
+            groups.append(Group(prompts[row], answers))
+        else:
+            outside.setdefault(row, number)
+    _check_outside(outside, path, data, len(pairs) - len(groups), len(pairs))
+    if not groups:
+        raise UserError(
+            f"{path}: none of its {len(pairs)} pairs is of a row within this method's limits; "
+            "widen its train_limit or max_prompt_tokens, or make the pairs again"
+        )
     return groups
+
+
+def _check_outside(outside: dict[str, int], path: Path, data: Path, skipped: int, total: int) -> None:
+    """Rows with pairs that are not among a method's examples, and their lines: said once, or refused as unknown."""
+    if not outside:
+        return
+    known = {row.id for row in load_rows(data / "train.jsonl")}
+    for row, number in outside.items():
+        if row not in known:
+            raise UserError(f"{path}: line {number}: {row} is no training row; make the pairs from this data")
+    logger.warning(
+        "%d of %d pairs in %s are of training rows outside this method's limits (tasks, train_limit, "
+        "max_prompt_tokens) and left out",
+        skipped,
+        total,
+        path,
+    )

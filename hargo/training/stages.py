@@ -12,7 +12,14 @@ import torch
 
 from hargo import provenance
 from hargo.config import Study
-from hargo.config.options import LoRAOptions, OptimOptions, PolicyOptions, RLOptions, SFTOptions
+from hargo.config.options import (
+    LoRAOptions,
+    OptimOptions,
+    PostTrainingOptions,
+    PreferenceOptions,
+    RolloutOptions,
+    SFTOptions,
+)
 from hargo.config.registry import resolve
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json
@@ -75,18 +82,18 @@ def train(
         run.model = add_adapters(run.model, options, seed)
         run.demonstrate(options, learner)
         return
-    assert isinstance(options, RLOptions)
+    assert isinstance(options, PostTrainingOptions)
     if options.lora is not None:
         run.model = add_adapters(run.model, options.lora, seed)
     reference = _reference(run, model, learner, options)
-    if spec.data == "pairs":
+    if isinstance(options, PreferenceOptions):
         assert pairs is not None
-        groups = load_pairs(pairs, run.examples)
+        groups = load_pairs(pairs, run.examples, data)
         run.settings["pairs"] = checkpoint.fingerprint([(group.prompt, group.responses) for group in groups])
         longest = max(len(group.prompt) + max(map(len, group.responses)) for group in groups)
         run.train(Preferences(run.model, reference, groups, options, learner, seed), longest)
         return
-    assert isinstance(options, PolicyOptions)
+    assert isinstance(options, RolloutOptions)
     if learner.critic:
         add_critic(run.model)
     stop = stop_ids(run.model, run.tokenizer)
@@ -96,7 +103,7 @@ def train(
     run.train(stage, longest)
 
 
-def _reference(run: _Run, model: Path, learner: Method, options: RLOptions) -> Any:
+def _reference(run: _Run, model: Path, learner: Method, options: PostTrainingOptions) -> Any:
     """The frozen SFT model, None for a method that never looks at it."""
     if not (learner.reference or learner.mismatched):
         return None
