@@ -119,7 +119,7 @@ def trl(options: argparse.Namespace, group: int, own: dict[str, Any]) -> None:
     examples = common.rows(options, tokenizer, PROMPTS * (options.rounds + 1))
     rows = [
         {
-            "prompt": prompt_text(tokenizer, tasks.load(e.row.task).prompt(e.row.prompt), study.model.system),
+            "prompt": prompt_text(tokenizer, tasks.load(e.row.task).prompt(e.row.prompt), study.model),
             "task": e.row.task,
             "answer": e.row.answer,
         }

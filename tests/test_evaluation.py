@@ -106,7 +106,7 @@ def test_choice_is_the_probability_of_the_first_token(trained):
         load_model(trained / "sft" / "model", torch.device("cpu")),
         load_tokenizer(trained / "sft" / "model"),
     )
-    prompts = [example.prompt for example in encode(tokenizer, load_rows(trained / "data" / "eval.jsonl"), None)][:7]
+    prompts = [example.prompt for example in encode(tokenizer, load_rows(trained / "data" / "eval.jsonl"))][:7]
     tokens = choice.first_tokens(tokenizer)
     assert tokens is not None and not set(tokens["yes"]) & set(tokens["no"])
     found = choice.choices(model, tokenizer, prompts, batch_rows=3)

@@ -47,7 +47,7 @@ def test_a_directive_is_one_token(tokenizer):
 
 
 def test_chat_template_separates_question_and_answer(tokenizer):
-    text = prompt_text(tokenizer, "is it?", None)
+    text = prompt_text(tokenizer, "is it?")
     assert text == f"{scratch.BOS}{scratch.USER}is it?{scratch.ASSISTANT}"
     (example,) = encode(tokenizer, [tiny.row(1)])
     assert tokenizer.decode(example.prompt).endswith(scratch.ASSISTANT)
@@ -58,7 +58,7 @@ def test_chat_template_separates_question_and_answer(tokenizer):
 def test_without_a_template_the_prompt_is_a_plain_line(tokenizer):
     saved, tokenizer.chat_template = tokenizer.chat_template, None
     try:
-        assert prompt_text(tokenizer, "is it?", "be brief") == "be brief\n\nis it?\n"
+        assert prompt_text(tokenizer, "is it?", ModelOptions(system="be brief")) == "be brief\n\nis it?\n"
     finally:
         tokenizer.chat_template = saved
 
@@ -195,9 +195,7 @@ def test_the_small_real_model_out_of_its_package(tmp_path):
     model, tokenizer = load_model(tmp_path / "base", torch.device("cpu")), load_tokenizer(tmp_path / "base")
     assert 134e6 < sum(p.numel() for p in model.parameters()) < 135e6
     assert model.dtype == torch.float32
-    ids = tokenizer(prompt_text(tokenizer, "What is the capital of France?", None), add_special_tokens=False)[
-        "input_ids"
-    ]
+    ids = tokenizer(prompt_text(tokenizer, "What is the capital of France?"), add_special_tokens=False)["input_ids"]
     ((answer,),) = generate(model, [Request(ids, 24)], stop=stop_ids(model, tokenizer), pad=tokenizer.pad_token_id)
     assert "Paris" in tokenizer.decode(answer.ids)
 

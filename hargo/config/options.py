@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -92,6 +93,9 @@ class ModelOptions(Options):
     sha256: str | None = Field(None, description="For a package: SHA-256 of that file.")
     revision: str | None = Field(None, description="Hub revision to pin.")
     system: str | None = Field(None, description="System prompt; null leaves the chat template's own.")
+    date: dt.date = Field(
+        dt.date(2024, 7, 26), description="The day that chat templates print as today's, so that prompts never change."
+    )
     scratch: ScratchOptions = ScratchOptions()
 
     @model_validator(mode="after")

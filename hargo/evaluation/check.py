@@ -59,7 +59,7 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
         Row(str(path), task, drb.prompt(text, task, frames.get(task)), "")
         for (path, task), text in zip(files, texts, strict=True)
     ]
-    prompts = [example.prompt for example in encode(tokenizer, rows, study.model.system)]
+    prompts = [example.prompt for example in encode(tokenizer, rows, study.model)]
     room = getattr(policy.config, "max_position_embeddings", None)
     reasons = [
         _undecidable(text, task, len(prompt), room)

@@ -60,7 +60,7 @@ def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = Fal
     limits, room = study.evaluation.max_new_tokens, room_of(policy)
     requests = [
         Request(example.prompt, answer_limit(example.row.task, limits))
-        for example in encode(tokenizer, rows, study.model.system)
+        for example in encode(tokenizer, rows, study.model)
     ]
     fitting = [i for i, r in enumerate(requests) if room is None or len(r.prompt) + r.limit <= room]
     answers: list[dict[str, Any]] = [{"output": "", "too_long": True} for _ in rows]
@@ -119,7 +119,7 @@ def _perturbed(
     from hargo.models.load import room_of
 
     changed = [(i, kind, row) for i in programs for kind in KINDS if (row := perturb(rows[i], kind)) is not None]
-    prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in changed], study.model.system)]
+    prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in changed], study.model)]
     room = room_of(policy)
     fits = [k for k, prompt in enumerate(prompts) if room is None or len(prompt) < room]
     found = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)

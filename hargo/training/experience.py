@@ -317,7 +317,7 @@ def training_examples(study: Study, tokenizer: Any, data: Path, options: OptimOp
     """What a stage learns from: the rows of data/train.jsonl of the study's tasks, within the stage's limits."""
     rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
     rows = limit(rows, getattr(options, "train_limit", None), study.data.split_seed, "rl")
-    return drop_long(encode(tokenizer, rows, study.model.system), options)
+    return drop_long(encode(tokenizer, rows, study.model), options)
 
 
 def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:
