@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,9 +63,18 @@ def keep_memory() -> None:
 
 
 def require(folder: str | Path) -> None:
-    """UserError unless `folder` holds a model."""
-    if not (Path(folder) / "config.json").is_file():
+    """UserError unless `folder` holds a model that may be read."""
+    try:
+        names = sorted(os.listdir(folder))
+    except PermissionError:
+        raise UserError(f"{folder}: permission denied; ask its owner, or `chmod -R a+rX` it") from None
+    except OSError:
+        names = []
+    if "config.json" not in names:
         raise UserError(f"{folder}: no model here (config.json is missing); run the stage that makes it")
+    for name in names:
+        if not os.access(Path(folder) / name, os.R_OK):
+            raise UserError(f"{Path(folder) / name}: permission denied; ask its owner, or `chmod -R a+rX` the folder")
 
 
 @contextmanager
@@ -76,22 +87,42 @@ def readable(folder: str | Path) -> Iterator[None]:
         raise UserError(f"{folder}: cannot be read as a model ({first}); run the stage that makes it") from None
 
 
-def load_tokenizer(folder: str | Path, **options: Any) -> Any:
-    """The tokenizer in a local folder; `options` go to transformers, for a hub id or a GGUF file."""
-    from transformers import AutoTokenizer
+def load_tokenizer(folder: str | Path) -> Any:
+    """The tokenizer in a model folder, held against the size of the model's embedding."""
+    from transformers import AutoConfig, AutoTokenizer
 
-    if options:
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
-    else:
-        require(folder)
-        with readable(folder):
-            tokenizer = AutoTokenizer.from_pretrained(str(folder))
-    if tokenizer.eos_token_id is None:
-        raise UserError(f"{folder}: the tokenizer has no end-of-sequence token, which every answer must end with")
-    if tokenizer.pad_token_id is None:
-        # padding is masked by position, so that any id serves
-        tokenizer.pad_token = tokenizer.eos_token
+    require(folder)
+    with readable(folder):
+        tokenizer = AutoTokenizer.from_pretrained(str(folder))
+        config = AutoConfig.from_pretrained(str(folder)).get_text_config()
+    check_tokenizer(tokenizer, getattr(config, "vocab_size", None), folder)
     return tokenizer
+
+
+def check_tokenizer(tokenizer: Any, rows: int | None, where: str | Path) -> None:
+    """UserError where texts can give ids that the embedding of `rows` rows does not have.
+
+    Padding is masked by position, so that any id serves: where there is none, or none within the embedding, it becomes
+    the end-of-sequence token.
+    """
+    if tokenizer.eos_token_id is None:
+        raise UserError(f"{where}: the tokenizer has no end-of-sequence token, which every answer must end with")
+    spare = {tokenizer.pad_token_id}
+    if tokenizer.pad_token_id is None or (rows is not None and tokenizer.pad_token_id >= rows):
+        tokenizer.pad_token = tokenizer.eos_token
+    if rows is None:
+        return
+    # special tokens come from the template alone, so that those it does not have may lie outside
+    template = json.dumps(tokenizer.chat_template, ensure_ascii=False)
+    added = tokenizer.added_tokens_decoder
+    spare |= {number for number, token in added.items() if token.special and token.content not in template}
+    spare -= {tokenizer.eos_token_id, tokenizer.bos_token_id}
+    largest = max(number for number in {*tokenizer.get_vocab().values(), *added} if number not in spare)
+    if largest >= rows:
+        raise UserError(
+            f"{where}: the tokenizer gives ids up to {largest}, but the model's embedding has {rows} rows; "
+            "use the tokenizer that belongs to the model, or resize its embedding"
+        )
 
 
 def load_model(folder: str | Path, device: torch.device, compute: ComputeOptions | None = None) -> Any:
@@ -100,12 +131,9 @@ def load_model(folder: str | Path, device: torch.device, compute: ComputeOptions
     Weights in a 16-bit type would swallow the small updates of RL; `compute.precision` is that of matrix products
     alone.
     """
-    from transformers import AutoModelForCausalLM
-
-    quiet()
     require(folder)
     with readable(folder):
-        model: Any = AutoModelForCausalLM.from_pretrained(str(folder), dtype=torch.float32, local_files_only=True)
+        model = load_weights(folder, folder, local_files_only=True)
     model = model.to(device).eval()
     use_onednn(model)
     if compute is not None:
@@ -113,9 +141,96 @@ def load_model(folder: str | Path, device: torch.device, compute: ComputeOptions
     return model
 
 
+def load_weights(source: str | Path, where: str | Path, **options: Any) -> Any:
+    """The causal language model that transformers finds at `source`, in float32.
+
+    options: for `from_pretrained`; where: what to call it in errors
+    UserError where a tensor is missing, does not fit or has no place: transformers would draw it at random or leave
+    it out, and say so in the log alone. The names that transformers expects to be absent may be.
+    """
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as transformers_logging
+
+    quiet()
+    if "gguf_file" not in options:
+        options["config"] = _config(source, {key: options[key] for key in options.keys() & {"revision"}})
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # what is wrong with tensors is said below, in one line
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            str(source),
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # to be told which
+            **options,
+        )
+    finally:
+        transformers_logging.set_verbosity(before)
+    _check_tensors(model, found, where)
+    return model
+
+
+def _config(source: str | Path, options: dict[str, Any]) -> Any:
+    """The model's configuration; a padding id outside the embedding, which torch would refuse, is left out."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(str(source), **options)
+    text = config.get_text_config()
+    pad, rows = getattr(text, "pad_token_id", None), getattr(text, "vocab_size", None)
+    if pad is not None and rows is not None and not -rows <= pad < rows:
+        text.pad_token_id = None
+    return config
+
+
+def _check_tensors(model: Any, found: dict[str, Any], where: str | Path) -> None:
+    misfits = [f"{name} is {_shape(has)}, should be {_shape(wants)}" for name, has, wants in found["mismatched_keys"]]
+    known = {_without_numbers(name) for name, _ in model.named_modules()} - {"", model.base_model_prefix}
+    foreign, ignored = [], []
+    for name in sorted(found["unexpected_keys"]):
+        parts = _without_numbers(name).split(".")
+        # beside the model's own parts, such as a value head or an image encoder, it changes no answer
+        own = any(".".join(parts[:n]) in known for n in range(1, len(parts)))
+        (foreign if own else ignored).append(name)
+    problems = {
+        "is missing": sorted(found["missing_keys"]),
+        "does not fit the configuration": sorted(misfits),
+        "has no place in the configuration": foreign,
+    }
+    for problem, names in problems.items():
+        if names:
+            raise UserError(f"{where}: {_listed(names)} {problem}; get the model's files again, or mend config.json")
+    if ignored:
+        logger.warning("%s: left out, since the language model does not use it: %s", where, _listed(ignored))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - 3} more tensors" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
+def _shape(size: Any) -> str:
+    return " x ".join(map(str, size))
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\b\d+\b", "0", name)
+
+
+def forget_sampling(model: Any) -> None:
+    """A generation configuration of token ids alone: settings of sampling that a model brings along are not used here,
+    and some that contradict each other cannot be saved."""
+    from transformers import GenerationConfig
+
+    old = model.generation_config
+    model.generation_config = GenerationConfig(
+        bos_token_id=old.bos_token_id, eos_token_id=old.eos_token_id, pad_token_id=old.pad_token_id
+    )
+
+
 def save_model(folder: str | Path, model: Any, tokenizer: Any) -> None:
     """Write model and tokenizer as one folder that appears whole or not at all."""
     quiet()
+    forget_sampling(model)
     with atomic_folder(folder) as temporary:
         with write_errors(temporary):
             model.save_pretrained(temporary, safe_serialization=True)

@@ -40,11 +40,10 @@ def prefetch(study: Study) -> Path | None:
 
 def prepare(study: Study, data: Path, out: Path) -> None:
     """Write the base model to the folder `out`. For a scratch model the tokenizer is trained on `data`/train.jsonl."""
-    from hargo.models.load import save_model
+    from hargo.models.load import check_tokenizer, save_model
 
     model, tokenizer = _load(study, data)
-    model.generation_config.do_sample = False
-    model.generation_config.temperature = model.generation_config.top_p = model.generation_config.top_k = None
+    check_tokenizer(tokenizer, model.get_input_embeddings().weight.shape[0], study.model.path or "the base model")
     save_model(out, model, tokenizer)
     size = sum(parameter.numel() for parameter in model.parameters())
     logger.info("base model: %.1f M parameters, %d tokens -> %s", size / 1e6, len(tokenizer), out)
@@ -69,36 +68,40 @@ def _load(study: Study, data: Path) -> tuple[Any, Any]:
 
 
 def _from_pretrained(options: ModelOptions) -> tuple[Any, Any]:
-    import torch
-    from transformers import AutoModelForCausalLM
+    from safetensors import SafetensorError
+    from transformers import AutoTokenizer
 
-    from hargo.models.load import load_tokenizer
+    from hargo.models.load import load_weights, require
 
     where = str(options.path)
-    if options.source == "folder" and not Path(where).is_dir():
-        raise UserError(f"model.path {where!r} is not a folder; give a folder with config.json and safetensors files")
+    if options.source == "folder":
+        if not Path(where).is_dir():
+            raise UserError(
+                f"model.path {where!r} is not a folder; give a folder with config.json and safetensors files"
+            )
+        require(where)
     shared = {"revision": options.revision}
     try:
-        tokenizer = load_tokenizer(where, **shared)
-        model = AutoModelForCausalLM.from_pretrained(where, dtype=torch.float32, use_safetensors=True, **shared)
-    except (OSError, ValueError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(where, **shared)
+        model = load_weights(where, f"model.path {where!r}", use_safetensors=True, **shared)
+    except (OSError, ValueError, SafetensorError) as error:
         hint = "" if options.source == "folder" else "; offline? run the prefetch rule where there is a network"
         raise UserError(f"model.path {where!r} cannot be loaded: {_one_line(error)}{hint}") from None
     return model, tokenizer
 
 
 def _from_gguf(path: Path) -> tuple[Any, Any]:
-    import torch
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoTokenizer
 
-    from hargo.models.load import load_tokenizer
+    from hargo.models.load import load_weights
 
     if not path.is_file():
         raise UserError(f"model.path {str(path)!r} is not a file; give a .gguf file")
-    options = {"gguf_file": path.name}
+    if not os.access(path, os.R_OK):
+        raise UserError(f"{path}: permission denied")
     try:
-        tokenizer = load_tokenizer(path.parent, **options)
-        model: Any = AutoModelForCausalLM.from_pretrained(str(path.parent), dtype=torch.float32, **options)
+        tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
+        model = load_weights(path.parent, path, gguf_file=path.name)
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: not a GGUF file that transformers can read ({_one_line(error)})") from None
     # the weights are plain floats now; a trace of quantisation would make them be saved or loaded as quantised
