@@ -5,30 +5,51 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hargo.errors import UserError
+
+#: errors of a disk, of a file system (ESTALE and EIO come from network ones) or of permissions, none of the program's
+FILE_SYSTEM = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG),
+    *(errno.EIO, errno.ESTALE, errno.EXDEV, errno.EBUSY, errno.ENOTEMPTY, errno.ETIMEDOUT),
+    *(errno.EMFILE, errno.ENFILE),
+}
 
 
 def write_text(path: str | Path, text: str) -> None:
     """Write `text` to `path` through a temporary file in the same folder, synced, then renamed."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = _beside(path)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        # created like any file, so that its mode is the umask's
+        with open(temporary, "x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copy the content of a file, whole or not at all; mode and times are those of a new file."""
+    temporary = _beside(path)
+    try:
+        shutil.copyfile(source, temporary)
+        _sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -39,27 +60,41 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.*"):  # left by a process that was killed here
         shutil.rmtree(stale, ignore_errors=True)
-    temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    temporary, old = _beside(path), _beside(path)
+    temporary.mkdir()
     try:
         yield temporary
-        os.chmod(temporary, 0o777 & ~_umask())
+        _common_mode(temporary)
         sync_tree(temporary)
         if path.exists():
-            old = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.old."))
-            os.replace(path, old / "old")
+            os.replace(path, old)
             try:
                 os.replace(temporary, path)
             except BaseException:
-                os.replace(old / "old", path)
+                os.replace(old, path)
                 raise
-            finally:
-                shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
         else:
             os.replace(temporary, path)
         _sync(path.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _beside(path: Path) -> Path:
+    """A name in the folder of `path` that no other process uses."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+
+
+def _common_mode(folder: Path) -> None:
+    """Give files below `folder` the mode of a new file, which that of the new `folder` shows: safetensors makes its
+    files for their owner alone. File systems that keep modes of their own may refuse."""
+    wanted = folder.stat().st_mode & 0o666
+    for item in folder.rglob("*"):
+        if item.is_file() and item.stat().st_mode & 0o777 != wanted:
+            with suppress(OSError):
+                item.chmod(wanted)
 
 
 @contextmanager
@@ -84,26 +119,33 @@ def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        # some network file systems cannot sync a folder; a full disk is told apart
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS):
+            raise
     finally:
         os.close(handle)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def write_json(path: str | Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: str | Path) -> Any:
+def read_text(path: str | Path) -> str:
+    """The content of a UTF-8 file; UserError of one line where it cannot be read."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except (ValueError, UnicodeDecodeError) as error:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
+
+
+def read_json(path: str | Path) -> Any:
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except ValueError as error:
         raise UserError(f"{path}: not valid JSON ({error})") from None
 
 
@@ -112,14 +154,8 @@ def write_jsonl(path: str | Path, rows: Iterable[Any]) -> None:
 
 
 def read_jsonl(path: str | Path) -> list[Any]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such file") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start})") from None
     rows = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:

@@ -5,7 +5,6 @@ Everything heavy is imported inside the commands: `hargo --help` must not wait f
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from pathlib import Path
@@ -31,6 +30,7 @@ from hargo.cli.common import (
 )
 from hargo.cli.slurm import profile_app, slurm_app
 from hargo.errors import Interrupted, UserError
+from hargo.io import FILE_SYSTEM
 
 HELP = "Reproducible RL post-training of language models on heterogeneous HPC tasks."
 plain: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
@@ -366,7 +366,7 @@ def main() -> None:
         print(f"stopped: {error}; run the same command again to go on", file=sys.stderr)
         sys.exit(os.EX_TEMPFAIL)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR):
+        if error.errno not in FILE_SYSTEM:
             raise
         # finished checkpoints are whole, so the same command goes on from the newest
         print(f"error: {error.filename or 'writing'}: {error.strerror}; mend that and run it again", file=sys.stderr)
