@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from transformers.pytorch_utils import Conv1D
 
 from hargo.config.options import AdapterOptions
 from hargo.errors import UserError
@@ -21,9 +24,13 @@ def add_critic(model: Any) -> None:
 
 
 def add_adapters(model: Any, options: AdapterOptions, seed: int) -> Any:
-    """The model with LoRA adapters (Hu et al., arXiv 2106.09685), alone in being trained; initialised from `seed`."""
+    """The model with LoRA adapters (Hu et al., arXiv 2106.09685), alone in being trained; initialised from `seed`.
+
+    UserError for modules whose merged weights would not be the model that was trained.
+    """
     from peft import LoraConfig, get_peft_model
 
+    check_modules(model, options.modules)
     torch.manual_seed(seed)
     config = LoraConfig(
         r=options.rank,
@@ -36,6 +43,42 @@ def add_adapters(model: Any, options: AdapterOptions, seed: int) -> Any:
         return get_peft_model(model, config)
     except ValueError as error:
         raise UserError(f"modules {', '.join(options.modules)}: {str(error).splitlines()[0]}") from None
+
+
+def check_modules(model: Any, names: Sequence[str]) -> None:
+    """UserError unless every name means layers that adapters can be merged into, and none whose weight is shared.
+
+    A shared weight, such as that of a tied output layer, would take the adapters of one use into the other.
+    """
+    modules = dict(model.named_modules())
+    kinds = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
+    uses = Counter(id(m.weight) for m in modules.values() if isinstance(m, kinds))
+    for name in names:
+        chosen = {path: m for path, m in modules.items() if path == name or path.endswith(f".{name}")}
+        if not chosen or not all(isinstance(module, kinds) for module in chosen.values()):
+            known = sorted({path.rpartition(".")[2] for path, m in modules.items() if isinstance(m, kinds)})
+            what = "is no linear layer" if chosen else "is not in this model"
+            raise UserError(f"modules: {name!r} {what}; there are {', '.join(known)}")
+        if any(uses[id(module.weight)] > 1 for module in chosen.values()):
+            raise UserError(
+                f"modules: {name!r} shares its weight with another layer of this model (tie_word_embeddings), "
+                "so adapters on it cannot be merged; leave it out"
+            )
+        if not _called(model, chosen.values()):
+            raise UserError(f"modules: this model uses the weight of {name!r} without calling it; leave it out")
+
+
+@torch.no_grad()
+def _called(model: Any, modules: Iterable[torch.nn.Module]) -> bool:
+    """Whether a forward pass calls any of the modules: where only their weights are read, adapters do nothing."""
+    calls: list[bool] = []
+    hooks = [module.register_forward_hook(lambda *_: calls.append(True)) for module in modules]
+    try:
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device), use_cache=False)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return bool(calls)
 
 
 class WithoutAdapters:
