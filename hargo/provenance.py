@@ -23,6 +23,7 @@ PACKAGES = (
     "huggingface_hub",
     "safetensors",
     "tokenizers",
+    "peft",
     "sentence-transformers",
     "scikit-learn",
     "numpy",

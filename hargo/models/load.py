@@ -157,7 +157,7 @@ def load_weights(source: str | Path, where: str | Path, **options: Any) -> Any:
     before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # what is wrong with tensors is said below, in one line
     try:
-        model, found = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(source),
             dtype=torch.float32,
             output_loading_info=True,
@@ -166,6 +166,7 @@ def load_weights(source: str | Path, where: str | Path, **options: Any) -> Any:
         )
     finally:
         transformers_logging.set_verbosity(before)
+    model, found = loaded
     _check_tensors(model, found, where)
     return model
 
@@ -185,7 +186,8 @@ def _config(source: str | Path, options: dict[str, Any]) -> Any:
 def _check_tensors(model: Any, found: dict[str, Any], where: str | Path) -> None:
     misfits = [f"{name} is {_shape(has)}, should be {_shape(wants)}" for name, has, wants in found["mismatched_keys"]]
     known = {_without_numbers(name) for name, _ in model.named_modules()} - {"", model.base_model_prefix}
-    foreign, ignored = [], []
+    foreign: list[str] = []
+    ignored: list[str] = []
     for name in sorted(found["unexpected_keys"]):
         parts = _without_numbers(name).split(".")
         # beside the model's own parts, such as a value head or an image encoder, it changes no answer

@@ -2,16 +2,15 @@
 
 A checkpoint is a folder `step-<n>` written under a temporary name, synced, then renamed; its last file is the marker
 `COMPLETE`. The newest folder with a marker wins; half-written ones are ignored and removed. Only safetensors and JSON.
+Weights that are not trained are not in it: the model that a run starts from has them, and its digest is among the
+settings, whose digest names the folder of a run's checkpoints.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -19,14 +18,10 @@ from safetensors.torch import load_file, save_file
 
 from hargo.errors import UserError
 from hargo.io import atomic_folder, read_json, write_errors, write_json, write_text
+from hargo.training.lock import confirm
 
 logger = logging.getLogger(__name__)
 MARKER = "COMPLETE"
-
-
-def fingerprint(value: Any) -> str:
-    """Eight hex digits of a JSON value: runs with other settings never share checkpoints."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def complete(folder: Path) -> list[Path]:
@@ -45,9 +40,12 @@ def save(
     """Write the checkpoint of `step` finished steps and remove all but the newest `keep`.
 
     state: JSON values of the stage, such as a method's running baseline.
+    UserError where another process has taken `folder` over.
     """
-    names: dict[torch.Tensor, str] = {parameter: name for name, parameter in model.named_parameters()}
-    tensors = {f"model/{name}": parameter.detach() for name, parameter in model.named_parameters()}
+    confirm(folder)
+    trained = _trained(model)
+    names: dict[torch.Tensor, str] = {parameter: name for name, parameter in trained.items()}
+    tensors = {f"model/{name}": parameter.detach() for name, parameter in trained.items()}
     for parameter, moments in optimizer.state.items():
         tensors |= {f"optimizer/{names[parameter]}/{key}": value for key, value in moments.items()}
     tensors["rng/cpu"] = torch.get_rng_state()
@@ -81,7 +79,8 @@ def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Opt
         try:
             state = read_json(path / "state.json")
             tensors = load_file(path / "tensors.safetensors")
-        except (UserError, SafetensorError) as error:
+            _check_names(model, tensors)
+        except (UserError, OSError, SafetensorError) as error:
             logger.warning("checkpoint %s cannot be read (%s), taking the one before", path, error)
             path.rename(path.with_name(f"broken-{path.name}"))
             continue
@@ -90,14 +89,27 @@ def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Opt
     return None
 
 
+def _trained(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _check_names(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """UserError unless the checkpoint has the tensors that the model trains, and these alone."""
+    saved = {key.removeprefix("model/"): value.shape for key, value in tensors.items() if key.startswith("model/")}
+    wanted = {name: parameter.shape for name, parameter in _trained(model).items()}
+    if saved != wanted:
+        other = sorted({*saved.items()} ^ {*wanted.items()})[0][0]
+        raise UserError(f"it is of another model: {other} differs")
+
+
 def _restore(model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+    parameters = _trained(model)
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
+        for name, parameter in parameters.items():
             parameter.copy_(tensors[f"model/{name}"])
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             optimizer.state.pop(parameter, None)
-    parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         kind, _, rest = key.partition("/")
         if kind == "optimizer":

@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -35,6 +36,35 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def records(path: Path, last: int) -> list[dict[str, Any]]:
+    """The records in a metrics.jsonl up to step `last`, in order, without lines that a crash has torn.
+
+    A torn line of a later step is nothing, since that step is done again. Where one of the steps up to `last` is lost,
+    the file is kept as it was beside the new one.
+    """
+    found: dict[int, dict[str, Any]] = {}
+    damaged = []
+    if not path.is_file():
+        return []
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            found[int(record["step"])] = record
+        except (ValueError, TypeError, KeyError):
+            damaged.append(number)
+    missing = last - sum(1 <= step <= last for step in found)
+    if missing > 0:
+        copy = path.with_name(f"damaged-{path.name}")
+        shutil.copyfile(path, copy)
+        lines = ", ".join(map(str, damaged)) or "none"
+        logger.warning(
+            "%s: %d of %d steps cannot be read (damaged lines: %s); kept as %s", path, missing, last, lines, copy
+        )
+    return [found[step] for step in sorted(found) if step <= last]
+
+
 class StepLog:
     """metrics.jsonl and TensorBoard events in `folder`; records of steps after `resumed` are dropped on opening."""
 
@@ -42,20 +72,12 @@ class StepLog:
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "metrics.jsonl"
-        kept = [record for record in self._whole_lines() if record["step"] <= resumed]
-        write_jsonl(self.path, kept)
+        write_jsonl(self.path, records(self.path, resumed))
         self.file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=resumed + 1)
         self.title, self.total, self.shown, self.started = title, total, 0.0, time.monotonic()
         self.first = resumed
         self.bar = _bar(title, resumed, total) if sys.stderr.isatty() else None
-
-    def _whole_lines(self) -> list[dict[str, Any]]:
-        """Records so far, without a last line cut short by a kill."""
-        if not self.path.is_file():
-            return []
-        *lines, _ = self.path.read_text(encoding="utf-8").split("\n")
-        return [json.loads(line) for line in lines]
 
     def write(self, record: dict[str, Any]) -> None:
         record = {key: _finite(value) for key, value in record.items()}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import torch
 
 from hargo import provenance
 from hargo.config import Study
+from hargo.config.code import stage_code
 from hargo.config.options import (
     LoRAOptions,
     OptimOptions,
@@ -22,18 +21,24 @@ from hargo.config.options import (
 )
 from hargo.config.registry import resolve
 from hargo.errors import UserError
-from hargo.io import read_jsonl, write_json
+from hargo.fingerprint import digest, file_digest
+from hargo.io import write_json
 from hargo.methods.base import Method
 from hargo.methods.sft import Method as SFT
 from hargo.models.adapt import WithoutAdapters, add_adapters, add_critic, plain
 from hargo.models.encode import Example
-from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, save_model, stop_ids
-from hargo.training import checkpoint, loop
+from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
+from hargo.training import checkpoint, loop, outputs
 from hargo.training.experience import Demonstrations, Preferences, Rollouts, answer_limit, training_examples
+from hargo.training.lock import locked
 from hargo.training.pack import Group
 from hargo.training.pairs import load_pairs
+from hargo.training.settings import SETTINGS, tell_of_others
 
 logger = logging.getLogger(__name__)
+
+#: packages whose version decides the bits of a result
+LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "peft")
 
 
 def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
@@ -41,7 +46,7 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
     options = study.pretrain
     if options is None:
         raise UserError(f"study {study.name!r} has no `pretrain` section; its model is not built from scratch")
-    run = _Run(study, model, data, out, checkpoints, options, seed=0, title="pretrain", settings={})
+    run = _Run(study, model, data, out, checkpoints, options, seed=0, stage="pretrain")
     # the first token has nothing before it to be predicted from: it is the prompt
     texts = [[*example.prompt, *example.answer] for example in repeated(run.examples, options.repeat)]
     groups = [Group(text[:1], [text[1:]]) for text in texts]
@@ -50,7 +55,7 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
 
 def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
     """Fine-tune on the answers of the training rows."""
-    run = _Run(study, model, data, out, checkpoints, study.sft, seed, title=f"sft seed {seed}", settings={})
+    run = _Run(study, model, data, out, checkpoints, study.sft, seed, stage="sft")
     run.demonstrate(study.sft, SFT())
 
 
@@ -76,7 +81,7 @@ def train(
         raise UserError(
             f"{method} learns from pairs of answers: name their folder, made by `hargo preferences`, with --pairs"
         )
-    run = _Run(study, model, data, out, checkpoints, options, seed, f"{method} seed {seed}", {"method": method})
+    run = _Run(study, model, data, out, checkpoints, options, seed, "train", method)
     learner = resolve(spec.module, "Method")(options)
     if isinstance(options, LoRAOptions):
         run.model = add_adapters(run.model, options, seed)
@@ -89,7 +94,7 @@ def train(
     if isinstance(options, PreferenceOptions):
         assert pairs is not None
         groups = load_pairs(pairs, run.examples, data)
-        run.settings["pairs"] = checkpoint.fingerprint([(group.prompt, group.responses) for group in groups])
+        run.settings["pairs"] = digest([(group.prompt, group.responses) for group in groups])
         longest = max(len(group.prompt) + max(map(len, group.responses)) for group in groups)
         run.train(Preferences(run.model, reference, groups, options, learner, seed), longest)
         return
@@ -129,28 +134,31 @@ class _Run:
         checkpoints: Path,
         options: OptimOptions,
         seed: int,
-        title: str,
-        settings: dict[str, Any],
+        stage: str,
+        method: str | None = None,
     ):
-        self.study, self.out, self.options, self.seed, self.title = study, out, options, seed, title
+        self.study, self.out, self.options, self.seed = study, out, options, seed
+        self.title = stage if stage == "pretrain" else f"{method or stage} seed {seed}"
         self.device = deterministic(study)
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
         self.model = load_model(model, self.device, study.compute)
         self.examples = training_examples(study, self.tokenizer, data, options)
         if not self.examples:
-            raise UserError(f"{data / 'train.jsonl'}: no training rows for {title}")
-        self.settings = {
-            "stage": title,
+            raise UserError(f"{data / 'train.jsonl'}: no training rows for {self.title}")
+        self.settings: dict[str, Any] = {
+            "stage": self.title,
             "seed": seed,
-            "options": options.model_dump(exclude={"checkpoint_every"}),
+            "options": options.model_dump(mode="json", exclude={"checkpoint_every"}),
             "threads": study.compute.threads,
             # other numbers, if only in rounding
-            **study.compute.model_dump(exclude={"threads", "device"}, exclude_defaults=True),
-            "model": study.model.model_dump(),
-            "data": _digest(self.examples),
-            "start": _weights_digest(model),
-            **settings,
+            **study.compute.model_dump(mode="json", exclude={"threads", "device"}, exclude_defaults=True),
+            "model": study.model.model_dump(mode="json", include={"system", "date"}),
+            "data": _rows_digest(self.examples),
+            "start": _start_digest(model),
+            "code": stage_code(study, stage, method),
+            "libraries": {name: found for name, found in provenance.versions().items() if name in LIBRARIES},
+            **({"method": method} if method else {}),
         }
         self.checkpoints = checkpoints
 
@@ -164,29 +172,37 @@ class _Run:
     def train(self, stage: loop.Stage, longest: int) -> None:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
         check_context(self.model, longest, self.title)
-        folder = self.checkpoints / checkpoint.fingerprint(self.settings)
-        loop.run(self.model, stage, self.options, folder, self.title, fused=self.study.compute.fused_adamw)
-        save_model(self.out / "model", plain(self.model), self.tokenizer)
-        shutil.copyfile(folder / "metrics.jsonl", self.out / ".metrics.jsonl")
-        os.replace(self.out / ".metrics.jsonl", self.out / "metrics.jsonl")
-        record = provenance.record(self.study, **self.settings)
-        # a resumed run took longer than its last process: count the steps of all of them
-        steps = sum(step["seconds"] for step in read_jsonl(self.out / "metrics.jsonl"))
-        write_json(self.out / "run.json", {**record, "wall_seconds": round(max(record["wall_seconds"], steps), 1)})
-        for path in checkpoint.complete(folder):  # the finished weights are in model/
-            checkpoint.remove(path)
+        folder = self.checkpoints / digest(self.settings)
+        with locked(folder):
+            if outputs.kept(folder):
+                outputs.bring_back(folder, self.out)
+                where = folder / outputs.FINISHED
+                logger.info("%s: trained before, outputs written again; to train anew delete %s", self.title, where)
+                return
+            if not checkpoint.complete(folder):
+                tell_of_others(folder, self.settings, self.title)
+            write_json(folder / SETTINGS, self.settings)
+            loop.run(self.model, stage, self.options, folder, self.title, fused=self.study.compute.fused_adamw)
+            self._finish(folder)
         logger.info("%s: done, model in %s, steps in %s", self.title, self.out / "model", self.out / "metrics.jsonl")
 
+    def _finish(self, folder: Path) -> None:
+        """Write the outputs. Until they are kept in `folder` the last checkpoint is what they can be made of again."""
+        record = provenance.record(self.study, **{**self.settings, "code": digest(self.settings["code"])})
+        outputs.write(self.out, plain(self.model), self.tokenizer, folder / "metrics.jsonl", record)
+        whole = checkpoint.complete(folder)
+        for path in whole if outputs.keep(self.out, folder) else whole[:-1]:
+            checkpoint.remove(path)
+        for other in self.checkpoints.iterdir():  # what other settings had written to the same place
+            if other != folder:
+                outputs.forget(other)
 
-def _digest(examples: list[Example]) -> str:
-    return checkpoint.fingerprint([(e.row.id, e.prompt, e.answer) for e in examples])
+
+def _rows_digest(examples: list[Example]) -> str:
+    return digest([(e.row.id, e.prompt, e.answer) for e in examples])
 
 
-def _weights_digest(folder: Path) -> str:
-    import hashlib
-
-    digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
-        with open(path, "rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
+def _start_digest(folder: Path) -> str:
+    """Of everything in a model folder that decides what the model computes and where its answers end."""
+    files = sorted([*folder.glob("*.safetensors"), *folder.glob("*config.json")])
+    return digest({path.name: file_digest(path) for path in files})
