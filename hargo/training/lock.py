@@ -89,15 +89,26 @@ def _take(path: Path, me: Holder) -> None:
             raise UserError(
                 f"{path.parent}: in use by {_name(holder)}; wait for it or end it, or delete {path} if it is gone"
             )
-        # moved, not deleted: of two that find it dead only one moves it, and sees whether it moved the right one
-        aside = path.with_name(f".{NAME}-{me['token']}")
+        _remove(path, holder)
+
+
+def _remove(path: Path, holder: Holder) -> None:
+    """Delete the file of a dead holder, unless another process has done so: one at a time looks and deletes."""
+    guard = path.with_name(f".{NAME}.removal")
+    try:
+        guard.touch(exist_ok=False)
+    except FileExistsError:
+        time.sleep(0.05)
         with suppress(FileNotFoundError):
-            os.replace(path, aside)
-            if _read(aside) == holder:
-                logger.warning("%s: taking over from %s, which has ended", path.parent, _name(holder))
-                aside.unlink()
-            else:
-                os.replace(aside, path)
+            if time.time() - guard.stat().st_mtime > SILENCE:  # its process died between two lines
+                guard.unlink()
+        return
+    try:
+        if _read(path) == holder:
+            logger.warning("%s: taking over from %s, which has ended", path.parent, _name(holder))
+            path.unlink()
+    finally:
+        guard.unlink(missing_ok=True)
 
 
 def _ended(holder: Holder, me: Holder) -> bool:

@@ -104,16 +104,22 @@ def test_who_was_taken_for_dead_writes_nothing_more(tmp_path: Path) -> None:
 def test_of_many_that_start_at_once_one_has_the_folder(tmp_path: Path) -> None:
     elsewhere(tmp_path, host=lock._this_process()["host"], pid=2**22 + 1)  # left by a dead process
     code = (
-        "import sys, time; from pathlib import Path; from hargo.training.lock import locked\n"
+        "import sys; from pathlib import Path; from hargo.training.lock import locked\n"
         "from hargo.errors import UserError\n"
-        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
         "try:\n"
         "    with locked(Path(sys.argv[1])):\n"
-        "        print('held', flush=True); time.sleep(1.5)\n"
-        "except UserError as error: print(error)"
+        "        print('held', flush=True); sys.stdin.readline()\n"
+        "except UserError as error: print(error, flush=True)"
     )
-    start = str(time.time() + 1.5)
-    command = [sys.executable, "-c", code, str(tmp_path), start]
-    processes = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(6)]
-    told = [process.communicate()[0].strip() for process in processes]
-    assert told.count("held") == 1 and all("in use by" in text for text in told if text != "held"), told
+    command, pipes = [sys.executable, "-c", code, str(tmp_path)], {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    processes = [subprocess.Popen(command, cwd=ROOT, text=True, **pipes) for _ in range(6)]
+    assert {process.stdout.readline() for process in processes} == {"ready\n"}
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    told = [process.stdout.readline() for process in processes]
+    for process in processes:
+        process.communicate("\n")
+    assert told.count("held\n") == 1 and sum("in use by" in text for text in told) == 5, told
+    assert list(tmp_path.iterdir()) == []
