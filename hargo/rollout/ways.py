@@ -85,7 +85,7 @@ def can_sample(model: Any) -> str | None:
 def _found(model: Any) -> Way | str:
     if model not in _FOUND:
         with torch.no_grad():
-            _FOUND[model] = _try_out(_copy(model), type(model).__name__, packs(model) and enable(model))
+            _FOUND[model] = _try_out(model, _copy(model))
     return _FOUND[model]
 
 
@@ -105,19 +105,20 @@ def _copy(model: Any) -> Any:
 LONG, SHORT, ALSO_LONG = [*range(5, 27)], [27, 28, 29], [*range(30, 52)]
 
 
-def _try_out(model: Any, name: str, grouped: bool) -> Way | str:
-    """grouped: whether a row of groups is right for the model"""
+def _try_out(model: Any, copy: Any) -> Way | str:
+    name = type(model).__name__
     try:
-        if _sees_what_comes(model):
+        if _sees_what_comes(copy):
             return f"{name} predicts a token from those that come after it: it is no causal language model"
     except REFUSALS as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"{name} cannot read a text of plain tokens: {first}"
     for way in WAYS:
-        if way.kind == "grouped" and not (grouped and enable(model)):
-            continue
         try:
-            if _agrees(model, way):
+            grouped = way.kind == "grouped"
+            if grouped and not (packs(model) and enable(model) and enable(copy)):
+                continue
+            if _agrees(copy, way):
                 return way
         except REFUSALS:
             continue
