@@ -12,7 +12,9 @@ import pytest
 
 from hargo.config.options import DataOptions
 from hargo.data import hpcgpt
-from hargo.data.programs import LANGUAGES, mask, take_apart, tokens, unwrap, wrapped
+from hargo.data.grammar import tokens
+from hargo.data.programs import LANGUAGES, take_apart, unwrap, wrapped
+from hargo.data.roles import mask
 from hargo.data.scrub import label_in_name, scrub, scrub_code, telling_name, telling_text
 
 FORTRAN = """module DRB100

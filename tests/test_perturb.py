@@ -16,9 +16,11 @@ from hargo.config.options import DataOptions, EmbeddedOptions
 from hargo.data import verify
 from hargo.data.build import load_source
 from hargo.data.embedded import load
+from hargo.data.grammar import tokens
 from hargo.data.perturb import KINDS, perturb
-from hargo.data.programs import LANGUAGES, mask, take_apart, tokens, unwrap
+from hargo.data.programs import LANGUAGES, take_apart, unwrap
 from hargo.data.records import Row
+from hargo.data.roles import mask
 from hargo.errors import UserError
 
 C = """#include <stdio.h>

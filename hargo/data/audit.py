@@ -11,7 +11,8 @@ from statistics import fmean, median
 from typing import Any
 
 from hargo.data.audit_text import render
-from hargo.data.programs import LABELS, LANGUAGES, has_directive, take_apart, tokens, unwrap, wrapped
+from hargo.data.grammar import has_directive, tokens
+from hargo.data.programs import LABELS, LANGUAGES, take_apart, unwrap, wrapped
 from hargo.data.protocols import MISSING, Split, by_task
 from hargo.data.records import Row
 from hargo.data.scrub import label_in_name, telling_text, unit_names
@@ -88,7 +89,7 @@ def _task(task: str, rows: list[Row]) -> dict[str, Any]:
     result["conflicts"] = _conflicts(rows, [m[1] if (m := _LABEL.match(label)) else label for label in labels])
     codes = {row.id: take_apart(row.prompt).code for row in rows}
     result["wrapped"] = sum(wrapped(code) for code in codes.values())
-    result["without_directive"] = [r.id for r in sound if not has_directive(codes[r.id], language)]
+    result["without_directive"] = [r.id for r in sound if not has_directive(unwrap(codes[r.id]), language)]
     result["tells"] = _tells(sound, codes, language)
     return result
 

@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from hargo.data.programs import KEYWORDS, LANGUAGES, take_apart, tokens
+from hargo.data.grammar import WIDTH, Line, fold, is_fixed, lines, tokens
+from hargo.data.programs import LANGUAGES, take_apart
 from hargo.data.records import Row
+from hargo.data.roles import C_WORDS, DIRECTIVE_WORDS, FORTRAN_WORDS, declared
 from hargo.data.scrub import unit_names
 
 _TYPE_WORDS = "int float double char long short unsigned signed void bool size_t omp_lock_t omp_nest_lock_t struct"
@@ -30,7 +32,6 @@ _SPECIFIERS = frozenset(_SPECIFIER_WORDS.split())
 _LARGE = 16
 _NEAR = 2
 _COUNTING = re.compile(r"\b(?:safelen|simdlen|num_threads|schedule|dist_schedule|grainsize|num_tasks|aligned)\b", re.I)
-_DIRECTIVE = re.compile(r"^\s*(?:#\s*pragma\b|!\$)", re.IGNORECASE)
 _C_DECLARATION = re.compile(
     r"(?P<head>\s*(?:(?:static|const|unsigned|signed|long|short)\s+)*"
     r"(?:int|float|double|char|long|short|unsigned|size_t|bool|omp_lock_t)\s+)(?P<list>[^;(){}]+);\s*$"
@@ -62,14 +63,14 @@ def perturb(row: Row, kind: str) -> Row | None:
 def rename(code: str, language: str, rng: random.Random) -> str | None:
     """Other names for the variables, functions and constants that the program declares; `main` stays."""
     stream = tokens(code, language)
-    fold = (lambda name: name.lower()) if language == "fortran" else (lambda name: name)
-    declared = _declared_c(code) if language == "c" else _declared_fortran(code)
+    key = (lambda name: name.lower()) if language == "fortran" else (lambda name: name)
+    names = _declared_c(code) if language == "c" else _declared_fortran(code)
     numbers = [text for kind, text in stream if kind == "number"]
-    fixed = KEYWORDS | _SPECIFIERS if language == "fortran" else KEYWORDS
+    kept = FORTRAN_WORDS | _SPECIFIERS if language == "fortran" else C_WORDS
     known = dict.fromkeys(
         name
-        for name in map(fold, declared)
-        if name not in fixed and not any(text.lower().endswith(f"_{name}") for text in numbers)
+        for name in map(key, names)
+        if name not in kept | DIRECTIVE_WORDS and not any(text.lower().endswith(f"_{name}") for text in numbers)
     )
     taken = {text.lower() for kind, text in stream if kind == "name"}
     free = [name for name in _NAMES if name not in taken]
@@ -79,17 +80,20 @@ def rename(code: str, language: str, rng: random.Random) -> str | None:
     new = dict(zip(known, free, strict=False))
     if not new or len(new) < len(known):
         return None
-    included = re.compile(r"^\s*#\s*include\b[^\n]*$", re.MULTILINE)
-    parts: list[str] = []
-    place = 0
-    for kept in included.finditer(code):  # tokens of an #include are no names of the program
-        parts += [_replaced(code[place : kept.start()], language, new, fold), kept.group()]
-        place = kept.end()
-    return "".join([*parts, _replaced(code[place:], language, new, fold)])
+    parts = [
+        new.get(key(text), text) if kind == "name" and not included else text
+        for line in lines(code, language)
+        for included in [_command(line) == "include"]  # words of an #include are no names of the program
+        for kind, text in line.tokens
+    ]
+    changed = "".join(parts)
+    return fold(changed) if is_fixed(code, language) and max(map(len, code.split("\n"))) <= WIDTH else changed
 
 
-def _replaced(code: str, language: str, new: dict[str, str], fold: Callable[[str], str]) -> str:
-    return "".join(new.get(fold(text), text) if kind == "name" else text for kind, text in tokens(code, language))
+def _command(line: Line) -> str | None:
+    """What a line tells the C preprocessor (`include`, `define`, `if`, ...); None for other lines."""
+    stream = [text for kind, text in line.tokens if kind not in ("space", "comment", "layout")]
+    return stream[1] if len(stream) > 1 and stream[0] in ("#", "%:", "??=") else None
 
 
 def _declared_c(code: str) -> list[str]:
@@ -134,8 +138,13 @@ def _declared_c(code: str) -> list[str]:
 
 def _undeclared_c(code: str) -> list[str]:
     """Variables of a fragment, which nobody declares: names that are neither called nor types nor fields."""
-    lines = [line for line in code.split("\n") if not line.lstrip().startswith("#")]
-    stream = [(k, t) for k, t in tokens("\n".join(lines), "c") if k not in ("space", "comment")]
+    stream = [
+        token
+        for line in lines(code, "c")
+        if not _command(line)
+        for token in line.tokens
+        if token.kind not in ("space", "comment", "layout")
+    ]
     found = []
     for (_, before), (kind, text), (after_kind, after) in zip(
         [("", ""), *stream], stream, [*stream[1:], ("", "")], strict=False
@@ -147,41 +156,35 @@ def _undeclared_c(code: str) -> list[str]:
 
 
 def _declared_fortran(code: str) -> list[str]:
-    """Names after `::`, and those of programs, modules, subroutines and functions."""
+    """Names of variables, and those of programs, modules, subroutines and functions."""
     programs, modules = unit_names(code)
     found = [*programs, *modules, *_PROCEDURE.findall(code)]
-    for line in code.split("\n"):
-        head, colons, rest = line.partition("::")
-        if not colons or re.match(r"\s*(?:!|use\b|import\b|procedure\b|#)", head, re.IGNORECASE):
-            continue
-        for item in _split(rest.partition("!")[0]):
-            name = _NAME.match(item.strip())
-            found += [name.group()] if name else []
-    return found
+    return [*found, *(name for line in lines(code, "fortran") for name in declared(line))]
 
 
 def reorder(code: str, language: str, rng: random.Random) -> str | None:
     """Names of one declaration, and neighbouring declarations, in another order, where none refers to another."""
     pattern = _C_DECLARATION if language == "c" else _FORTRAN_DECLARATION
-    lines = code.split("\n")
+    text = code.split("\n")
+    whole = {line.number for line in lines(code, language) if "".join(t.text for t in line.tokens).count("\n") <= 1}
     start = 0
-    while start < len(lines):
+    while start < len(text):
         end = start
-        while end < len(lines) and _independent(lines[start : end + 1], pattern):
+        while end < len(text) and end in whole and _independent(text[start : end + 1], pattern):
             end += 1
         if end > start:
-            block = [_shuffled(line, pattern, rng) for line in lines[start:end]]
+            block = [_shuffled(line, pattern, rng) for line in text[start:end]]
             rng.shuffle(block)
-            lines[start:end] = block
+            text[start:end] = block
         start = max(end, start + 1)
-    return "\n".join(lines)
+    return "\n".join(text)
 
 
-def _independent(lines: list[str], pattern: re.Pattern[str]) -> bool:
+def _independent(block: list[str], pattern: re.Pattern[str]) -> bool:
     """Whether these lines only declare simple things, none of which needs a name that another of them declares."""
     declared: list[str] = []
     used: list[str] = []
-    for line in lines:
+    for line in block:
         found = pattern.match(line)
         items = _split(found["list"]) if found else []
         if not items or not all(_SIMPLE.fullmatch(item.strip()) for item in items):
@@ -230,18 +233,17 @@ def resize(code: str, language: str, rng: random.Random) -> str | None:
     if any(largest - _NEAR <= value < _LARGE for value in values):
         return None
     step = 2 * rng.randint(2, max(2, min(32, largest // 4)))
-    lines = []
-    for line in code.split("\n"):
-        parts = []
-        conditional = line.lstrip().startswith("#") and not _DIRECTIVE.match(line) and "define" not in line
-        for kind, text in [] if conditional else tokens(line, language):
-            if kind == "number" and plain.fullmatch(text) and int(text) >= largest - _NEAR:
-                if _DIRECTIVE.match(line) and _COUNTING.search(line):
+    parts = []
+    for line in lines(code, language):
+        conditional = _command(line) not in (None, "define", "pragma")
+        counting = line.directive and _COUNTING.search("".join(text for _, text in line.tokens))
+        for kind, text in line.tokens:
+            if kind == "number" and not conditional and plain.fullmatch(text) and int(text) >= largest - _NEAR:
+                if counting:
                     return None
                 text = str(int(text) + step)
             parts.append(text)
-        lines.append(line if conditional else "".join(parts))
-    return "\n".join(lines)
+    return "".join(parts)
 
 
 #: name -> change

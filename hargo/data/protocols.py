@@ -12,13 +12,18 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from hargo.data.programs import LABELS, LANGUAGES, has_directive, take_apart, unwrap
+from hargo.data.grammar import has_directive
+from hargo.data.programs import LABELS, LANGUAGES, take_apart, unwrap
 from hargo.data.records import Row
 from hargo.data.scrub import scrub
-from hargo.data.similarity import characters, fingerprint, groups
+from hargo.data.similarity import NEAR, characters, fingerprint, groups
 from hargo.errors import UserError
 
 MISSING = "·"  # stands for a value that the result tables lack
+
+#: rows this similar stay on one side: a little below `NEAR`, so that who cuts programs into tokens in another way (`++`
+#: as one, or as two) finds no pair above it either
+TOGETHER = NEAR - 0.02
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ def strict(rows: list[Row], seed: int, fraction: float) -> Split:
     sizes: dict[str, dict[str, int]] = {}
     for task, group in by_task(kept).items():
         members: dict[int, list[Row]] = {}
-        numbers = groups([fingerprint(row) for row in group], [characters(row) for row in group])
+        views = [fingerprint(row) for row in group], [characters(row) for row in group]
+        numbers = groups(*views, threshold=TOGETHER)
         for row, number in zip(group, numbers, strict=True):
             members.setdefault(number, []).append(row)
         order = list(members)

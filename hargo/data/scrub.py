@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from hargo.data.programs import LABELS, LANGUAGES, Token, take_apart, tokens, unwrap
+from hargo.data.grammar import WIDTH, Token, fold, indented, is_fixed, tokens
+from hargo.data.programs import LABELS, LANGUAGES, take_apart, unwrap
 from hargo.data.records import Row
 
 # Words of a name: data_race_2, DataRaceYes, nodatarace.
@@ -25,6 +26,7 @@ _PROGRAM = re.compile(r"^[ \t]*(?:end[ \t]*)?program[ \t]+([a-z]\w*)", re.IGNORE
 _MODULE = re.compile(
     r"^[ \t]*(?:end[ \t]*)?module[ \t]+(?!(?:procedure|subroutine|function)\b)([a-z]\w*)", re.IGNORECASE | re.MULTILINE
 )
+_JOINED = re.compile(r"&[ \t]*\n(?:[ \t]*![^\n]*\n)*[ \t]*&?|\n     [^\s0]|\\[ \t]*\n")  # a string over several lines
 _CONVERSION = re.compile(r"%[-+ #0]*(?:\*|\d+)?(?:\.(?:\*|\d+))?(?:hh|h|ll|l|L|z|j|t)?[diouxXeEfFgGaAcsp]")
 
 
@@ -38,22 +40,35 @@ def scrub(row: Row) -> Row:
 
 
 def scrub_code(code: str, language: str) -> str:
-    """The program without comments and telling names and strings. Scrubbing twice changes nothing more."""
+    """The program without comments and telling names and strings. Scrubbing twice changes nothing more.
+
+    Fixed form stays within its columns; its first line gets back the indentation that the words around it took.
+    """
+    fixed = is_fixed(code, language)
+    if fixed:
+        code, language = indented(code), "fixed"
     stream = tokens(code, language)
     names = _new_names(code, stream, language)
-    result = []
+    result: list[Token] = []
     before = ""  # the last token that is not white space
     for kind, text in stream:
-        if kind == "comment":
-            result.append("\0")
-        elif kind == "string" and telling_text(text) and not (before == "=" and text[1:-1].lower() in LABELS):
-            result.append(_plain_string(text, language))  # an option such as advance='no' stays
+        new = text
+        if (
+            kind == "string"
+            and telling_text(_JOINED.sub("", text))
+            and not (before == "=" and text[1:-1].lower() in LABELS)
+        ):
+            new = _plain_string(text, language)  # an option such as advance='no' stays
         elif kind == "name":
-            result.append(names.get(_key(text, language), text))
-        else:
-            result.append(text)
+            new = names.get(_key(text, language), text)
+        result.append(Token(kind, new))
         before = before if kind == "space" else text
-    return _without_comments("".join(result))
+    clean = _without_comments(result)
+    return fold(clean) if fixed and _widest(_without_comments(stream)) <= WIDTH else clean
+
+
+def _widest(code: str) -> int:
+    return max(map(len, code.split("\n")))
 
 
 def unit_names(code: str) -> tuple[list[str], list[str]]:
@@ -81,7 +96,7 @@ def telling_text(text: str) -> bool:
 def _new_names(code: str, stream: list[Token], language: str) -> dict[str, str]:
     """Old name -> new name. Fortran folds case, so its old names are in lower case here."""
     present = list(dict.fromkeys(text for kind, text in stream if kind == "name"))
-    programs, modules = unit_names(code) if language == "fortran" else ([], [])
+    programs, modules = unit_names(code) if language != "c" else ([], [])
     stems: dict[str, str] = {}
     for stem, old in (("prog", programs), ("mod", modules), ("name", filter(telling_name, present))):
         for name in old:
@@ -99,25 +114,35 @@ def _free(stem: str, taken: set[str]) -> str:
 
 
 def _key(name: str, language: str) -> str:
-    return name.lower() if language == "fortran" else name
+    return name if language == "c" else name.lower()
 
 
 def _plain_string(text: str, language: str) -> str:
-    quote = text[0]
-    if language == "fortran":
+    quote = text[-1]
+    if language != "c":
         return f"{quote}text{quote}"
     if quote == "'":
         return text
+    prefix, _, text = text.partition(quote)
+    quote = prefix.rstrip("R") + quote
     ending = "\\n" if text.endswith('\\n"') else ""  # keep what printf needs for its arguments
-    return quote + "".join(["text", *(f" {c}" for c in _CONVERSION.findall(text)), ending]) + quote
+    return quote + "".join(["text", *(f" {c}" for c in _CONVERSION.findall(text)), ending]) + quote[-1]
 
 
-def _without_comments(code: str) -> str:
-    lines = []
-    for line in code.split("\n"):
-        if "\0" in line:
-            line = line.replace("\0", " ").rstrip()
-            if not line:
-                continue
-        lines.append(line)
-    return "\n".join(lines)
+def _without_comments(stream: list[Token]) -> str:
+    """A comment leaves a blank, a line of nothing but comments goes."""
+    lines: list[str] = [""]
+    commented = [False]
+    for kind, text in stream:
+        if kind == "comment":
+            lines[-1] += " "
+            commented[-1] = True
+            continue
+        first, *more = text.split("\n")
+        lines[-1] += first
+        lines += more
+        commented += [False] * len(more)
+    kept = [
+        (line.rstrip() if cut else line) for line, cut in zip(lines, commented, strict=True) if line.strip() or not cut
+    ]
+    return "\n".join(kept)

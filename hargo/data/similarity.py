@@ -2,7 +2,8 @@
 
 Similarity of two token sequences a and b is `2 LCS(a, b) / (|a| + |b|)`, LCS being the length of their longest
 common subsequence: 1 for equal sequences, and 0.9 where one token in ten differs. Programs are compared after masking
-names, numbers, strings, comments and layout (`hargo.data.programs.mask`), other prompts word by word, case folded.
+names, numbers, strings, comments and layout (`hargo.data.roles.mask`), other prompts word by word, case folded. Masked
+programs are at least as similar as the same programs with their names numbered in order of appearance.
 Near-duplicates are pairs of 0.9 or more; a group is what such pairs connect.
 """
 
@@ -14,8 +15,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from hargo.data.programs import LANGUAGES, mask, take_apart, unwrap
+from hargo.data.programs import LANGUAGES, take_apart, unwrap
 from hargo.data.records import Row
+from hargo.data.roles import mask
 
 NEAR = 0.9
 
