@@ -9,7 +9,7 @@ from typing import Any
 import own_tasks
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import ROOT
 
@@ -128,6 +128,7 @@ def test_schema_file_is_up_to_date() -> None:
         ({"methods": {"hargo": {"alfa": 1}}}, "'alpha'"),
         ({"data": {"source": "embeded"}}, "'embedded'"),
         ({"tasks": ["plp"], "rl": {"max_new_tokens": {"plpp": 4}}}, "'plp'"),
+        ({"data": {"protocol": "given", "embedded": {"families": ["totl"]}}}, "'total'"),
     ],
 )
 def test_unknown_names_get_the_nearest_known_one(sections: dict[str, Any], near: str) -> None:
@@ -140,6 +141,28 @@ def test_unknown_names_get_the_nearest_known_one(sections: dict[str, Any], near:
     [
         ({"seeds": []}, "seeds"),
         ({"seeds": [0, 0]}, "seeds"),
+        ({"seeds": [True, False]}, "seeds.0"),
+        ({"seeds": ["1"]}, "seeds.0"),
+        ({"seeds": [1.0]}, "seeds.0"),
+        ({"seeds": [-1]}, "seeds.0"),
+        ({"seeds": [2**32]}, "seeds.0"),
+        ({"data": {"protocol": "given", "embedded": {"seed": -1}}}, "data.embedded.seed"),
+        ({"rl": {"group_size": True}}, "rl.group_size"),
+        ({"rl": {"beta": True}}, "rl.beta"),
+        ({"rl": {"beta": "0.1"}}, "rl.beta"),
+        ({"rl": {"beta": float("inf")}}, "rl.beta"),
+        ({"rl": {"max_new_tokens": {"plp": True}}}, "rl.max_new_tokens.plp"),
+        ({"evaluation": {"perturb": 1}}, "evaluation.perturb"),
+        ({"methods": {"dpo": {"temperature": True}}}, "methods.dpo.temperature"),
+        ({"methods": {"dpo": {"inner_passes": True}}}, "methods.dpo.inner_passes"),
+        ({"methods": {"hargo": 3}}, "methods.hargo"),
+        ({"methods": {"mine": {"method": ["hargo"]}}}, "mine: `method`"),
+        ({"methods": ["hargo"], "sweep": {"hargo": {"alpha": [1]}}}, "methods: must be a section"),
+        ({"sweep": {"hargo": {"alpha": [1, 1.0]}}}, "sweep.hargo.alpha: a value is named twice"),
+        ({"sweep": ["hargo"]}, "sweep: must be a section"),
+        ({"rl": None}, "rl: must be a section"),
+        ({"data": {"source": "hpcgpt", "path": ""}}, "data.path"),
+        ({"evaluation": {"tie": 2.0}}, "evaluation.tie"),
         ({"seeds": "many"}, "seeds"),
         ({"rl": {"group_size": 1}}, "rl.group_size"),
         ({"rl": {"temperature": 0}}, "rl.temperature"),
@@ -163,6 +186,19 @@ def test_wrong_values_name_their_key(sections: dict[str, Any], key: str) -> None
         ({"model": {"source": "package", "path": "a==1"}}, "needs `file` and `sha256`"),
         ({"data": {"source": "hpcgpt"}}, "needs `path`"),
         ({"data": {"source": "hub", "path": "a/b", "protocol": "given"}}, "protocol 'given'"),
+        ({"data": {"embedded": {"held_out_families": 99}}}, "families can be held out"),
+        ({"data": {"embedded": {"families": ["total", "total"]}}}, "'total' is named twice"),
+        ({"model": {"path": "a/b"}}, "model: `path` would be ignored, since source is 'scratch', the default"),
+        ({"model": {"path": "a/b"}}, "name its `source`: hub, folder, gguf, package"),
+        ({"model": {"path": "a/b", "revision": "main"}}, "write `source: hub`"),
+        ({"model": {"file": "a.gguf"}}, "write `source: package`"),
+        ({"model": {"source": "folder", "path": "a", "revision": "main"}}, "`revision` would be ignored"),
+        ({"model": {"source": "hub", "path": "a/b", "scratch": {"hidden": 32}}}, "write `source: scratch`"),
+        ({"data": {"path": "rows"}}, "name its `source`: hpcgpt, drb, hub"),
+        ({"data": {"revision": "main"}}, "write `source: hub`"),
+        ({"data": {"source": "hpcgpt", "path": "a", "revision": "main"}}, "`revision` would be ignored"),
+        ({"data": {"source": "hpcgpt", "path": "a", "embedded": {"plp": 3}}}, "write `source: embedded`"),
+        ({"data": {"protocol": "given", "eval_fraction": 0.2}}, "`eval_fraction` would be ignored, since protocol"),
     ],
 )
 def test_impossible_combinations_are_refused(sections: dict[str, Any], words: str) -> None:
@@ -185,6 +221,28 @@ def test_a_method_takes_rl_then_its_preset_then_its_own_keys() -> None:
         ("- a\n- b\n", "a study is a mapping"),
         ("", "a study is a mapping"),
         ("seeds: [0]\npretrain: {}\n", "name: is required"),
+        ("name: x\nrl:\n\tbeta: 1\n", "line 3: not valid YAML"),
+        ("name: x\npretrain: &a {}\nsft: &a {}\n", "line 3: not valid YAML (found duplicate anchor 'a'"),
+        ("name: x\npretrain: *a\n", "line 2: not valid YAML (found undefined alias 'a')"),
+        ("name: x\n\npretrain: \0\n", "line 3: the character #x0000"),
+        ("name: x\npretrain: !!python/name:os.system\n", "line 2: not valid YAML"),
+        ("name: x\n? [a]\n: 1\n", "line 2: not valid YAML"),
+        ("name: x\nseeds: [!!int x]\n", "not valid YAML"),
+        ("name: x\n---\nname: y\n", "line 2: not valid YAML"),
+        ('{"name": "x", "model": {"system": "\\ud83d"}}', "line 1: not valid YAML (half of a surrogate pair"),
+        ("name: x\nseeds: " + "[" * 5000, "nested too deeply"),
+        ("name: x\npretrain: {}\nrl: {beta: 1}\nsft: {}\nrl: {}\n", "line 5: the key 'rl' stands here again"),
+        ("name: x\npretrain: {}\nrl: {beta: 1, beta: 1}\n", "line 3: the key 'beta' stands here again"),
+        (
+            '{"name": "x",\n\t"rl": {"beta": 1},\n\t"rl": {}}',
+            "line 3: the key 'rl' stands here again (first in line 2)",
+        ),
+        ("name: x\npretrain: {}\nrl:\n  beta: 1\n  'beta': 2\n", "line 5: the key 'beta' stands here again"),
+        ("name: x\npretrain: {}\nrl:\n  bet: 1\n", "line 4: unknown key in rl 'bet'; did you mean 'beta'?"),
+        ("name: x\npretrain: {}\nrl:\n  beta: no\n", "line 4: rl.beta: Input should be a valid number (given False)"),
+        ("name: x\nmodel:\n  path: a\n", "line 3: model: `path` would be ignored"),
+        ("name: x\npretrain: {}\nmethods:\n  hargo:\n    alfa: 1\n", "line 5: unknown key in methods.hargo 'alfa'"),
+        ("name: x\npretrain: {}\nmethods:\n  hargo:\n    rho: 1\n", "line 5: methods.hargo.rho: Input should be less"),
     ],
 )
 def test_broken_files_are_one_line(tmp_path: Path, text: str, words: str) -> None:
@@ -248,3 +306,74 @@ def test_a_task_that_the_source_has_no_rows_for_is_an_error(monkeypatch: pytest.
     monkeypatch.delattr(sys.modules["own_source"], "TASKS")
     assert "does not say which tasks it has" in message(data={"source": "own"})
     assert study_from({**SCRATCH, "data": {"source": "own"}, "tasks": ["lookup"]}, "").tasks == ["lookup"]
+
+
+def test_an_override_of_the_command_line_is_no_key_written_twice_and_stands_in_no_line(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("name: x\npretrain: {}\nrl: {beta: 0.1}\n")
+    assert load_study(file, {"rl": {"beta": 0.2}}).rl.beta == 0.2
+    with pytest.raises(UserError) as caught:
+        load_study(file, {"rl": {"beta": -1}})
+    assert str(caught.value).startswith(f"{file}: rl.beta:")
+
+
+def test_keys_that_a_mapping_takes_over_from_another_are_not_written_twice(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "name: x\npretrain: &steps {steps: 3, batch_size: 2}\n"
+        "methods:\n  one: &one {method: hargo, alpha: 1}\n  two: {<<: *one, alpha: 2}\n  three: {<<: *one}\n"
+    )
+    study = load_study(file)
+    assert [study.method(name).alpha for name in study.methods] == [1, 2, 1]
+    file.write_text(file.read_text().replace("two: {<<: *one,", "two: {<<: *one, <<: *steps,"))
+    with pytest.raises(UserError, match="line 5: the key '<<' stands here again"):
+        load_study(file)
+
+
+def test_numbers_without_a_point_and_dates_are_read_as_written(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text("name: 2024-01-01\npretrain: {learning_rate: 1e-5}\nsft: {learning_rate: 2E-5}\n")
+    study = load_study(file)
+    assert (study.name, study.pretrain and study.pretrain.learning_rate, study.sft.learning_rate) == (
+        "2024-01-01", 1e-5, 2e-5
+    )  # fmt: skip
+
+
+def test_a_data_source_of_ones_own_may_have_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hargo.config.registry import SOURCES
+
+    monkeypatch.setitem(SOURCES, "mine", "hargo.data.hpcgpt")
+    assert small({"data": {"source": "mine", "path": "rows.csv"}}).data.path == "rows.csv"
+    assert "write `source: embedded`" in message(data={"source": "mine", "embedded": {"plp": 3}})
+
+
+def test_the_home_folder_in_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    sections = {
+        "data": {"source": "hpcgpt", "path": "~/rows"},
+        "model": {"source": "folder", "path": "~/model"},
+        "evaluation": {"external": "~/drb"},
+        "prefetch": {"cache": "~/cache"},
+    }
+    study = study_from({"name": "x", **sections}, "x")
+    found = (study.data.path, study.model.path, study.evaluation.external, str(study.prefetch.cache))
+    assert found == tuple(f"/home/me/{name}" for name in ("rows", "model", "drb", "cache"))
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text("ab~/ \n", max_size=3) | st.just("hargo"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*Study.model_fields, "method", "hargo", "alpha", 1]), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(st.sampled_from([*Study.model_fields]), anything, max_size=4))
+def test_whatever_a_study_says_is_read_or_refused_in_one_line(sections: dict[str, Any]) -> None:
+    try:
+        study_from({**SCRATCH, **sections}, "study.yaml")
+    except UserError as error:
+        assert "\n" not in str(error)

@@ -20,7 +20,7 @@ Config = Annotated[Path, typer.Option("--config", help="Study file (YAML or JSON
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", metavar="DIR")]
 Data = Annotated[Path, typer.Option("--data", help="Folder with train.jsonl and eval.jsonl.", metavar="DIR")]
 Model = Annotated[Path, typer.Option("--model", help="Model folder to start from.", metavar="DIR")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.", min=0, max=2**32 - 1)]
 Checkpoints = Annotated[
     Path,
     typer.Option("--checkpoints", help="Folder for checkpoints; a rerun resumes from them.", metavar="DIR"),
@@ -53,6 +53,7 @@ def overrides(sets: list[str]) -> dict[str, Any]:
     import yaml
 
     from hargo.config.loading import merge
+    from hargo.config.text import parse
 
     result: dict[str, Any] = {}
     for item in sets:
@@ -60,8 +61,8 @@ def overrides(sets: list[str]) -> dict[str, Any]:
         if not equals or not key.strip("."):
             raise UserError(f"--set {item}: write KEY=VALUE, e.g. --set rl.max_steps=5")
         try:
-            value = yaml.safe_load(text)
-        except yaml.YAMLError:
+            value = parse(text)
+        except (yaml.YAMLError, ValueError, RecursionError):
             raise UserError(f"--set {item}: {text!r} is not a YAML value") from None
         for part in reversed(key.split(".")):
             value = {part: value}

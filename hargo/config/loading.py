@@ -1,44 +1,46 @@
-"""Reading a study file: every mistake becomes one line that names file, key and the nearest valid key."""
+"""Reading a study file: every mistake becomes one line that names file, line, key and the nearest valid key."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from hargo.config.study import Study, unknown
+from hargo.config.problems import Location, first_problem
+from hargo.config.study import Study
+from hargo.config.text import read_mapping
 from hargo.errors import UserError
 
 
 def load_study(path: str | Path, overrides: dict[str, Any] | None = None) -> Study:
     """Read and check a study file (YAML or JSON). `overrides` is merged over it, section by section."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: not UTF-8 text") from None
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{path}{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
-    if not isinstance(value, dict):
-        raise UserError(f"{path}: a study is a mapping with the key `name` and sections such as `data` and `rl`")
-    return study_from(merge(value, overrides or {}), str(path))
+    return load_merged([path], overrides or {})
 
 
-def study_from(value: dict[str, Any], where: str) -> Study:
-    """A study from a mapping; `where` names its origin in error messages."""
+def load_merged(paths: Sequence[str | Path], overrides: dict[str, Any]) -> Study:
+    """A study in several files, each merged over those before it, and `overrides` over all."""
+    value: dict[str, Any] = {}
+    places: dict[Location, str] = {}
+    for path in paths:
+        more, lines = read_mapping(path)
+        value, places = merge(value, more), places | lines
+    where = " + ".join(map(str, paths))
+    places |= dict.fromkeys(_locations(overrides), where)  # these stand in no file
+    return study_from(merge(value, overrides), where, places)
+
+
+def study_from(value: dict[str, Any], where: str, places: dict[Location, str] | None = None) -> Study:
+    """A study from a mapping; `where` names its origin in error messages, `places` that of single keys."""
     try:
         return Study.model_validate(value)
     except ValidationError as error:
-        raise UserError(f"{where}: {_first_problem(error)}") from None
+        location, told = first_problem(error, Study)
+        while location and location not in (places or {}):
+            location = location[:-1]
+        raise UserError(f"{(places or {}).get(location, where)}: {told}") from None
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -55,27 +57,10 @@ def study_schema() -> str:
     return json.dumps(Study.model_json_schema(), indent=2) + "\n"
 
 
-def _first_problem(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    location = problem["loc"]
-    key = ".".join(str(part) for part in location)
-    if problem["type"] == "extra_forbidden":
-        return unknown(f"key in {'.'.join(map(str, location[:-1])) or 'the study'}", str(location[-1]), _keys(location))
-    message = problem["msg"].removeprefix("Value error, ")
-    if problem["type"] == "missing":
-        message = "is required"
-    given = "" if problem["type"] in ("missing", "value_error") else f" (given {problem['input']!r:.60})"
-    return f"{key}: {message}{given}" if key else message
-
-
-def _keys(location: tuple[int | str, ...]) -> list[str]:
-    """The keys allowed beside the last element of `location`."""
-    model: Any = Study
-    for part in location[:-1]:
-        field = model.model_fields.get(str(part)) if isinstance(model, type) and issubclass(model, BaseModel) else None
-        if field is None:
-            return []
-        model = field.annotation
-        if get_origin(model) in (Union, UnionType):
-            model = next(item for item in get_args(model) if item is not type(None))
-    return list(model.model_fields)
+def _locations(value: Any, above: Location = ()) -> Iterator[Location]:
+    """The innermost keys of nested mappings."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _locations(inner, (*above, str(key)))
+    elif above:
+        yield above

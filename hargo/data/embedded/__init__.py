@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hargo.config.options import DataOptions
-from hargo.data.embedded.kernels import LANGUAGES, kernel_rows
+from hargo.data.embedded.kernels import LANGUAGES, held_out_families, kernel_rows
 from hargo.data.embedded.mlperf import mlperf_rows
 from hargo.data.embedded.plp import plp_rows
 from hargo.data.records import Row
@@ -31,3 +31,9 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
         else:
             raise UserError(f"data.source: embedded has no rows for task {task!r}; use another source")
     return rows
+
+
+def check(options: DataOptions, tasks: list[str]) -> None:
+    """UserError for kernel families that there are not, or too few of them, before anything is made of them."""
+    if any(task in LANGUAGES for task in tasks):
+        held_out_families(options.embedded)
