@@ -29,18 +29,28 @@ class Slurm:
         self.signal_delay, self.requeues = signal_delay, requeues
         self.source = 0
 
-    def _executor(self, wanted: dict[str, Any], name: str, count: int) -> Any:
+    def _executor(self, wanted: dict[str, Any], name: str, count: int, submits: bool = True) -> Any:
         from submitit import SlurmExecutor
+
+        class Writer(SlurmExecutor):
+            """Writes scripts where there is no Slurm, too."""
+
+            @classmethod
+            def affinity(cls) -> int:
+                return 1
 
         # a warning that comes before submitit has its handler must not kill the job
         patient = shlex.join(["bash", "-c", 'trap "" USR2; exec "$0" "$@"', sys.executable])
-        executor = SlurmExecutor(self.folder, max_num_timeout=self.requeues, python=patient)
-        executor.update_parameters(job_name=name, signal_delay_s=self.signal_delay, array_parallelism=count, **wanted)
+        kind = SlurmExecutor if submits else Writer
+        executor = kind(self.folder, max_num_timeout=self.requeues, python=patient)
+        # wckey: sites that enforce keys refuse submitit's own; who has one gives it in slurm_extra
+        own = {"wckey": None, "signal_delay_s": self.signal_delay, "array_parallelism": count}
+        executor.update_parameters(job_name=name, **own, **wanted)
         return executor
 
     def script(self, wanted: dict[str, Any], tasks: list[Task], name: str) -> str:
         """The sbatch script of jobs as they would be submitted, and their commands as comments."""
-        executor = self._executor(wanted, name, len(tasks))
+        executor = self._executor(wanted, name, len(tasks), submits=False)
         if len(tasks) > 1:
             executor.parameters["map_count"] = len(tasks)
         text: str = executor._make_submission_file_text(executor._submitit_command_str, "")

@@ -19,7 +19,7 @@ from places import ROOT
 from typer.testing import CliRunner
 
 from hargo import provenance
-from hargo.cli import app
+from hargo.cli import app, profiles
 from hargo.cli.common import overrides
 from hargo.config import load_study
 from hargo.errors import UserError
@@ -187,6 +187,27 @@ def test_doctor_fails_only_for_what_is_needed(tmp_path: Path) -> None:
     done = hargo("doctor", "--config", str(study))
     line = next(line for line in done.stdout.splitlines() if line.startswith("Data"))
     assert done.returncode == 1 and "missing" in line and "nowhere" in line
+
+
+@pytest.mark.parametrize(
+    ("gres", "types"),
+    [
+        ("gpu:nvidia_a100-sxm4-80gb:4(S:0-1)", ["nvidia_a100-sxm4-80gb"]),
+        ("gpu:h100.pcie:2(S:0,1),gpu:2g.10gb:3(S:0-1,3)", ["h100.pcie", "2g.10gb"]),
+        ("gpu:4090:8", ["4090"]),
+        ("gpu:2", [""]),
+        ("shard:8,mps:gpu:2,gpu:v100:1(IDX:0)", ["v100"]),
+        ("(null)", []),
+    ],
+)
+def test_gpu_types_of_every_spelling_are_found(gres: str, types: list[str]) -> None:
+    assert profiles.gpu_types(gres) == types
+
+
+def test_a_script_is_shown_where_there_is_no_slurm(tmp_path: Path) -> None:
+    (tmp_path / "bash").symlink_to("/bin/bash")
+    done = hargo("slurm", "script", "sft", PATH=str(tmp_path))
+    assert done.returncode == 0 and "#SBATCH --job-name=sft" in done.stdout and "wckey" not in done.stdout, done.stderr
 
 
 def test_provenance_says_what_decided_a_result() -> None:

@@ -50,7 +50,7 @@ def propose(partition: str | None, account: str | None, gpu: str | None) -> Site
     unchecked = "" if accounts else " (not checked: this cluster keeps no accounts)"
     none = "no account: this cluster names none for you"
     site.notes.append(f"account {site.account}{unchecked}" if site.account else none)
-    gpus = re.findall(r"gpu(?::([A-Za-z]\w*))?:\d+", generic.get(site.partition, ""))
+    gpus = gpu_types(generic.get(site.partition, ""))
     types = sorted({kind for kind in gpus if kind})
     if gpu not in (None, "none") and listed and gpu not in types:
         has = ", ".join(types) if types else "GPUs without types: leave --gpu out" if gpus else "no GPUs"
@@ -62,6 +62,17 @@ def propose(partition: str | None, account: str | None, gpu: str | None) -> Site
     told = {"none": "no GPUs: models are trained on processors", "": "GPUs of any type"}
     site.notes.append(told.get(site.gpu, f"GPU type {site.gpu}"))
     return site
+
+
+def gpu_types(gres: str) -> list[str]:
+    """Types of the GPUs in what sinfo's `%G` prints, such as `gpu:a100-sxm4:4(S:0-1),gpu:2`; empty for one without."""
+    kinds = []
+    # commas also stand between the sockets in brackets
+    for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
+        name, *rest = entry.strip().split(":")
+        if name == "gpu":
+            kinds.append(":".join(rest[:-1]) if rest and re.fullmatch(r"\d+[KMGkmg]?", rest[-1]) else ":".join(rest))
+    return kinds
 
 
 def own() -> Path:

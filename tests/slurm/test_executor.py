@@ -129,9 +129,25 @@ def test_scripts_are_shown_without_submitting(cluster: Cluster, tmp_path: Path):
     assert run.wait() == 0 and run.calls("sbatch") == 0
     for line in ("--partition=gpu", "--gres=gpu:2", "--mem=300M", "--time=2", "--signal=USR2@30"):
         assert f"#SBATCH {line}\n" in run.told, run.told
+    assert "wckey" not in run.told, run.told
     assert "--target-jobs 'gpus:'" in run.told
     run = Run(cluster, tmp_path, VARIED, "--submitit-script", "gpu")
     assert run.wait() == 1 and "no job of a rule 'gpu' would be submitted; of these would: gpus, memory" in run.told
+
+
+def test_a_key_of_the_accounting_is_sent_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Submitit's own would be refused by sites that enforce keys. Writing a script needs no Slurm."""
+    from snakemake_executor_plugin_submitit.clusters import Slurm
+    from snakemake_executor_plugin_submitit.resources import parameters
+    from snakemake_executor_plugin_submitit.task import Task
+
+    monkeypatch.setenv("PATH", "")
+    tasks = [Task("touch a", 5.0), Task("touch b", 5.0)]
+    for extra, keys in (("", 0), ("--wckey=mine", 1)):
+        wanted = parameters({"runtime": 3, "slurm_extra": extra}, 1, "one")
+        for some in (tasks, tasks[:1]):
+            text = Slurm(tmp_path, 30, 20).script(wanted, some, "one")
+            assert text.count("wckey") == text.count("#SBATCH --wckey=mine\n") == keys, text
 
 
 @pytest.mark.parametrize(
