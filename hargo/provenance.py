@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,16 @@ PACKAGES = (
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES")
 
+#: how the variables begin that libraries read behind a study's back: threads, kernels, devices, caches, hashes, words
+ENVIRONMENT = re.compile(
+    r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|ONEDNN|DNNL|TORCH|TORCHINDUCTOR|PYTORCH|ATEN|CUDA|CUBLAS|CUDNN|NVIDIA|NCCL|TF32"
+    r"|TRANSFORMERS|HF|HUGGINGFACE|SAFETENSORS|TOKENIZERS|HARGO|PYTHON|LC)_\w+|PYTHON\w+|LANG|LANGUAGE|LD_PRELOAD"
+)
+SECRET = re.compile(r"TOKEN$|KEY|SECRET|PASS", re.IGNORECASE)
+
+#: of git's variables those that say where git itself and the user's settings are; the others may name a repository
+GIT_KEPT = {"GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
+
 
 def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
     """The content of `run.json`: the resolved study, the software, the machine and the time taken so far.
@@ -43,7 +55,7 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
     found = {
         "study": study.model_dump(mode="json"),
         "versions": versions(),
-        "git": REVISION,
+        "git": checkout(),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node(),
@@ -52,7 +64,7 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
         "device": device(),
         "kernels": kernels(),
         "threads": threads(),
-        "environment": {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ},
+        "environment": environment(),
         "command": sys.argv,
         "started": STARTED.isoformat(timespec="seconds"),
         "wall_seconds": round((now - STARTED).total_seconds(), 1),
@@ -71,21 +83,48 @@ def versions() -> dict[str, str]:
     return found
 
 
+def environment() -> dict[str, str]:
+    """The variables that may change a result; of those that hold a secret only that they are set."""
+    found = {name: value for name, value in sorted(os.environ.items()) if ENVIRONMENT.fullmatch(name)}
+    return {name: "(set)" if SECRET.search(name) else value for name, value in found.items()}
+
+
 def git_revision() -> dict[str, Any] | None:
-    """Revision of the checkout this package runs from and whether it has changes; None outside git."""
+    """`revision` and `dirty` of the checkout that this package runs from; None where there is none."""
+    found = checkout()
+    return found if "revision" in found else None
+
+
+@cache
+def checkout() -> dict[str, Any]:
+    """`revision` of the repository that holds this package and whether it has changes (`dirty`), else the `reason`.
+
+    Git is asked once, when a stage begins.
+    """
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():  # a plain installation inside somebody else's checkout is not ours
-        return None
+        return {"reason": f"{root} is no git checkout"}
     try:
+        if Path(_git(root, "rev-parse", "--show-toplevel").strip()) != root:
+            return {"reason": f"{root} is no git checkout of its own"}
+        if not _git(root, "ls-files", "--", str(Path(__file__).resolve())):
+            return {"reason": f"the git checkout at {root} does not hold this package"}
         revision = _git(root, "rev-parse", "HEAD").strip()
         return {"revision": revision, "dirty": bool(_git(root, "status", "--porcelain").strip())}
-    except (OSError, subprocess.SubprocessError):
-        return None
+    except subprocess.CalledProcessError as error:
+        told = error.stderr.strip().splitlines()
+        return {"reason": f"git {error.cmd[3]}: {told[0] if told else f'exit status {error.returncode}'}"}
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"reason": f"git: {error}"}
 
 
 def _git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20)
-    return done.stdout
+    """What git prints of the repository at `root`, whatever another one that called us has set for its own git."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in GIT_KEPT}
+    # no repository further up, no lock in the way of other jobs, messages in English
+    clean |= {"GIT_CEILING_DIRECTORIES": str(root.parent), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20, env=clean).stdout
 
 
 def cpu_model() -> str:
@@ -134,7 +173,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
-
-
-#: read when the run begins: a commit made meanwhile is not the code that runs
-REVISION = git_revision()

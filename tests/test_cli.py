@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -228,6 +229,73 @@ def test_provenance_knows_the_revision_of_its_own_checkout(tmp_path: Path) -> No
         return
     head = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     assert revision["revision"] == head.stdout.strip() and isinstance(revision["dirty"], bool)
+
+
+RECORD = "from hargo import provenance; import json; print(json.dumps(provenance.checkout()))"
+
+
+def recorded(package: Path = ROOT, **environment: str) -> dict:
+    """What a run of the package in a folder, with these variables, would say of its revision."""
+    changed = {**os.environ, "PYTHONPATH": str(package), **environment}
+    command = [sys.executable, "-c", RECORD]
+    return json.loads(subprocess.run(command, capture_output=True, check=True, cwd=package, env=changed).stdout)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a git checkout")
+def test_provenance_is_not_led_astray_by_another_repositorys_hook(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "other"], check=True)
+    other = str(tmp_path / ".git")
+    expected = recorded()
+    assert expected["revision"]
+    assert recorded(GIT_DIR=other) == expected
+    assert recorded(GIT_DIR=other, GIT_WORK_TREE=str(tmp_path), GIT_INDEX_FILE=f"{other}/index") == expected
+    assert recorded(GIT_COMMON_DIR=other, GIT_OBJECT_DIRECTORY=f"{other}/objects", GIT_PREFIX="a/") == expected
+    assert recorded(GIT_CONFIG_COUNT="1", GIT_CONFIG_KEY_0="core.worktree", GIT_CONFIG_VALUE_0="/") == expected
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a git checkout")
+def test_a_missing_revision_has_a_reason(tmp_path: Path) -> None:
+    assert "git" in recorded(PATH=str(tmp_path))["reason"]
+    broken = tmp_path / "git"
+    broken.write_text("#!/bin/sh\necho fatal: detected dubious ownership >&2; exit 128\n")
+    broken.chmod(0o755)
+    assert recorded(PATH=str(tmp_path)) == {"reason": "git rev-parse: fatal: detected dubious ownership"}
+
+
+def test_a_package_copied_into_another_repository_has_no_revision(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "hargo", tmp_path / "hargo", ignore=shutil.ignore_patterns("__pycache__"))
+    assert "no git checkout" in recorded(tmp_path)["reason"]
+    (tmp_path / ".git").mkdir()  # damaged: git would look further up
+    assert "revision" not in recorded(tmp_path)
+    (tmp_path / ".git").rmdir()
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    assert "does not hold this package" in recorded(tmp_path)["reason"]
+
+
+def test_importing_provenance_starts_no_program(tmp_path: Path) -> None:
+    git = tmp_path / "git"
+    git.write_text(f"#!/bin/sh\ntouch {tmp_path}/called\n")
+    git.chmod(0o755)
+    code = "import hargo.provenance, hargo.cli, hargo.doctor"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert not (tmp_path / "called").exists()
+
+
+def test_what_the_environment_decides_is_recorded_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {
+        "PYTHONHASHSEED": "7",
+        "HF_HOME": "/x",
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "LC_ALL": "C",
+        "MKL_CBWR": "1",
+    }
+    for name, value in {**told, "HF_TOKEN": "hf_secret", "UNRELATED": "1"}.items():
+        monkeypatch.setenv(name, value)
+    found = provenance.record(load_study(DEMO))["environment"]
+    assert {name: found[name] for name in told} == told
+    assert found["HF_TOKEN"] == "(set)" and "UNRELATED" not in found
 
 
 def test_provenance_installed_inside_another_checkout_has_no_revision(tmp_path: Path) -> None:

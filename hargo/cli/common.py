@@ -100,7 +100,10 @@ def bind_threads(threads: int) -> None:
 @contextmanager
 def stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
     """Announce a stage, prepare the process for computing, and say how long it took."""
+    from hargo.provenance import checkout
+
     bind_threads(study.compute.threads)
+    checkout()  # now, since a commit made meanwhile is not the code that runs
     folder(out)
     print(f"{label}: writing to {out}", flush=True)
     if checkpoints is not None:
