@@ -20,7 +20,7 @@ from places import ROOT
 from typer.testing import CliRunner
 
 from hargo import provenance
-from hargo.cli import app, profiles
+from hargo.cli import app, home, profiles
 from hargo.cli.common import overrides
 from hargo.config import load_study
 from hargo.errors import UserError
@@ -135,6 +135,29 @@ def test_resolve_states_every_default_and_reads_json_from_a_pipe(tmp_path: Path)
 )
 def testoverrides(sets: list[str], result: dict) -> None:
     assert overrides(sets) == result
+
+
+@pytest.mark.parametrize(
+    ("argument", "expanded"),
+    [
+        ("~/x", "/home/me/x"),
+        ("--out=~/x", "/home/me/x"),
+        ("a/~/x", None),
+        ("x~/y", None),
+        ("rl.max_steps=~", None),  # of --set: null
+    ],
+)
+def test_the_home_folder_is_expanded_where_a_shell_does_not(
+    argument: str, expanded: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert home(argument) == (argument if expanded is None else argument.replace("~/x", expanded))
+
+
+def test_a_study_below_the_home_folder_is_found_and_one_with_a_key_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("name: x\npretrain: {}\nrl: {beta: 1}\nrl: {}\n")
+    line = error_line(hargo("config", "resolve", "--config=~/study.yaml", "--out=~/out.yaml", HOME=str(tmp_path)))
+    assert f"{tmp_path}/study.yaml, line 4: the key 'rl' stands here again (first in line 3)" in line
 
 
 @given(st.text(), st.text())

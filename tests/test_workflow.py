@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -33,8 +34,12 @@ FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(["snakemake.cli", "snakemake.report.html_reporter", "pandas", "yte", "hargo.cli", "pytest"])
 
 
-def _call(arguments: list[str], log: Path) -> None:
+def _call(arguments: list[str], log: Path, package: Path | None) -> None:
     """Runs in a process forked from one that has imported Snakemake, which saves most of its start-up time."""
+    if package is not None:
+        from hargo import fingerprint
+
+        fingerprint.PACKAGE = package
     handle = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -51,20 +56,20 @@ class Done(NamedTuple):
     text: str
 
 
-def snakemake(folder: Path, *arguments: object) -> Done:
-    """Snakemake in a working directory of its own."""
+def snakemake(folder: Path, *arguments: object, package: Path | None = None) -> Done:
+    """Snakemake in a working directory of its own. package: a copy of hargo whose code counts as that in use."""
     log = folder / f"{uuid.uuid4().hex}.out"
     command = ["--snakefile", SNAKEFILE, "--directory", folder, "--cores", "2", *arguments]
-    process = FORK.Process(target=_call, args=(list(map(str, command)), log))
+    process = FORK.Process(target=_call, args=(list(map(str, command)), log, package))
     process.start()
     process.join()
     return Done(process.exitcode or 0, log.read_text())
 
 
-def jobs(folder: Path, *arguments: object, study: Path | None = DEMO) -> dict[str, int]:
+def jobs(folder: Path, *arguments: object, study: Path | None = DEMO, package: Path | None = None) -> dict[str, int]:
     """Rule -> number of jobs that a dry-run announces, the rule `all` left out."""
     configfile = ["--configfile", study] if study else []
-    done = snakemake(folder, "--dry-run", *configfile, *arguments)
+    done = snakemake(folder, "--dry-run", *configfile, *arguments, package=package)
     assert done.code == 0, done.text
     table = re.search(r"^job +count\n-+ +-+\n(.*?)^total", done.text, re.MULTILINE | re.DOTALL)
     if table is None:
@@ -142,6 +147,46 @@ def test_a_change_redoes_what_depends_on_it(finished: Path, change: str, redone:
     assert jobs(finished, "--config", change) == redone
 
 
+AFTER_TRAINING = {"evaluate": 10, "report": 1}
+
+
+@pytest.mark.parametrize(
+    ("file", "redone"),
+    [
+        ("methods/hargo.py", {"train": 6, "evaluate": 6, "report": 1}),  # hargo, b1 and b2
+        ("methods/dapo.py", {}),
+        ("methods/sft.py", {"pretrain": 1, "sft": 2, "train": 8} | AFTER_TRAINING),
+        # answers and baselines are judged beside code of training
+        ("training/loop.py", {"pretrain": 1, "sft": 2, "train": 8, "baselines": 1} | AFTER_TRAINING),
+        ("evaluation/baselines.py", {"baselines": 1, "report": 1}),
+        ("report/tables.py", {"report": 1}),
+        ("cli/__init__.py", {}),
+        ("doctor.py", {}),
+    ],
+)
+def test_changed_code_redoes_what_it_has_made(
+    finished: Path, tmp_path: Path, file: str, redone: dict[str, int]
+) -> None:
+    package = tmp_path / "hargo"
+    shutil.copytree(ROOT / "hargo", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (package / file, package / "training" / "loop.py"):
+        path.write_text(path.read_text() + "\n# a comment changes nothing\n")
+    assert jobs(finished, package=package) == {}
+    (package / file).write_text((package / file).read_text() + "\nADDED = 1\n")
+    assert jobs(finished, package=package) == redone
+
+
+def test_changed_data_code_redoes_everything_and_says_why(finished: Path, tmp_path: Path) -> None:
+    package = tmp_path / "hargo"
+    shutil.copytree(ROOT / "hargo", package, ignore=shutil.ignore_patterns("__pycache__"))
+    path = package / "data" / "embedded" / "sync.py"
+    path.write_text(path.read_text() + "\nADDED = 1\n")
+    done = snakemake(finished, "--dry-run", "--configfile", DEMO, package=package)
+    told = re.search(r"Building the rows.*\nReason: Params have changed (.*)", done.text)
+    assert told and re.search(r"before: \{'hargo/data': '\w{8}'\} now: \{'hargo/data': '\w{8}'\}", told[1]), done.text
+    assert jobs(finished, package=package) == jobs(finished, "--forceall")
+
+
 def test_an_external_test_set_asks_every_model_and_trains_nothing(finished: Path, tmp_path: Path) -> None:
     named = f"evaluation={{external: {tmp_path}}}"
     done = snakemake(finished, "--dry-run", "--configfile", DEMO, "--config", named)
@@ -174,12 +219,40 @@ def test_checkpoints_are_nobodys_output(finished: Path) -> None:
     [
         (["rl={temprature: 1}"], "unknown key in rl 'temprature'; did you mean 'temperature'?"),
         (["methods={harg: {}}"], "unknown method 'harg'; did you mean 'hargo'?"),
+        (["seeds=[true, false]"], "seeds.0: Input should be a valid integer (given True)"),
+        (["rl={beta: [0.1]}"], "rl.beta: Input should be a valid number (given [0.1])"),
+        (["model={path: a/b}"], "name its `source`: hub, folder, gguf, package, or delete the key"),
+        (["data={embedded: {families: [totl]}}"], "unknown kernel family 'totl'; did you mean 'total'?"),
     ],
 )
 def test_a_wrong_study_is_one_message(tmp_path: Path, config: list[str], words: str) -> None:
     done = snakemake(tmp_path, "--dry-run", "--configfile", DEMO, "--config", *config)
     assert done.code != 0 and "Traceback" not in done.text
     assert any(line.strip().endswith(words) for line in done.text.splitlines()), done.text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rl: {beta: 0.1}\nrl: {epochs: 2}\n", "line 4: the key 'rl' stands here again (first in line 3)"),
+        ("rl:\n  beta: 0.1\n  beta: 0.2\n", "line 5: the key 'beta' stands here again (first in line 4)"),
+        ("rl:\n  temprature: 1\n", "line 4: unknown key in rl 'temprature'; did you mean 'temperature'?"),
+    ],
+)
+def test_a_faulty_study_file_is_one_message_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(f"name: x\npretrain: {{}}\n{text}")
+    done = snakemake(tmp_path, "--dry-run", "--configfile", study)
+    assert done.code != 0 and f"{study}, {words}" in done.text and "Traceback" not in done.text, done.text
+
+
+def test_values_on_the_command_line_are_read_as_in_a_file(finished: Path, tmp_path: Path) -> None:
+    same = ["seeds=[0, 1]", "rl={learning_rate: 2e-4, schedule: linear}", "compute={device: cpu}", "model={path: null}"]
+    assert jobs(finished, "--config", *same) == {}
+    more = tmp_path / "more.yaml"
+    more.write_text("rl: {beta: 1e-1}\n")
+    changed = jobs(finished, "--configfile", DEMO, more, study=None)
+    assert changed == {"train": 8, "evaluate": 8, "report": 1}
 
 
 def test_missing_data_files_are_one_message(tmp_path: Path) -> None:
@@ -199,8 +272,31 @@ def test_an_edited_data_file_redoes_the_data(tmp_path: Path) -> None:
     assert snakemake(tmp_path, output, "--touch", "--forceall", "--configfile", *study).code == 0
     assert "Nothing to be done" in snakemake(tmp_path, output, "--dry-run", "--configfile", *study).text
     rows.write_text("[2]")
-    os.utime(rows, (time.time() + 5, time.time() + 5))
-    assert re.search(r"^data +1$", snakemake(tmp_path, output, "--dry-run", "--configfile", *study).text, re.MULTILINE)
+    for moment in (5, -5000):  # an older file may be put there, too
+        os.utime(rows, (time.time() + moment, time.time() + moment))
+        told = snakemake(tmp_path, output, "--dry-run", "--configfile", *study).text
+        assert re.search(r"^data +1$", told, re.MULTILINE)
+
+
+def test_an_edited_model_folder_redoes_the_base_model(tmp_path: Path) -> None:
+    study, model, output = tmp_path / "study.yaml", tmp_path / "model", "results/x/model/base"
+    study.write_text(f"name: x\nmodel: {{source: folder, path: {model}}}\n")
+    told = snakemake(tmp_path, output, "--dry-run", "--configfile", study).text
+    assert f"model.path: no model at {model}" in told and "Traceback" not in told
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "README.md").write_text("1")
+    (tmp_path / output).mkdir(parents=True)
+    for name in ("train.jsonl", "eval.jsonl", "manifest.json"):
+        path = tmp_path / "results" / "x" / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert snakemake(tmp_path, output, "--touch", "--forceall", "--configfile", study).code == 0
+    (model / "README.md").write_text("2")
+    assert "Nothing to be done" in snakemake(tmp_path, output, "--dry-run", "--configfile", study).text
+    (model / "config.json").write_text("{ }")
+    told = snakemake(tmp_path, output, "--dry-run", "--configfile", study).text
+    assert re.search(r"^base_model +1$", told, re.MULTILINE) and "1 files" in told
 
 
 @pytest.mark.parametrize("graph", ["--dag", "--rulegraph"])

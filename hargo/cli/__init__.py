@@ -6,6 +6,7 @@ Everything heavy is imported inside the commands: `hargo --help` must not wait f
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -351,6 +352,12 @@ def doctor(
         raise typer.Exit(1)
 
 
+def home(argument: str) -> str:
+    """A path of the command line with `~` expanded: a shell leaves that of `--out=~/x` as it is."""
+    option, path = re.findall(r"(?s)^(--[a-z-]+=)?(.*)$", argument)[0]
+    return (option or "") + os.path.expanduser(path) if path == "~" or path.startswith("~/") else argument
+
+
 def main() -> None:
     """Entry point: what the user can mend is one line and status 2, anything else a traceback."""
     import logging
@@ -358,7 +365,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("hargo").setLevel(logging.INFO)
     try:
-        app(prog_name="hargo")
+        app([home(argument) for argument in sys.argv[1:]], prog_name="hargo")
     except UserError as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

@@ -6,8 +6,8 @@ from shlex import quote
 from shutil import which
 
 import hargo
+from hargo.cli import workflow as stamps
 from hargo.cli.common import write_study
-from hargo.config import load_study, study_from
 from hargo.errors import UserError
 
 from snakemake.exceptions import WorkflowError
@@ -26,18 +26,20 @@ shell.prefix(
 )
 
 
-def read_study():
+def asked(question, *about):
+    """An answer of the package, its errors as Snakemake's."""
     try:
-        if workflow.configfiles or "name" in config:
-            return study_from(
-                config, " + ".join(map(str, workflow.configfiles)) or "--config"
-            )
-        return load_study(workflow.source_path("../../config/demo.yaml"), config)
+        return question(*about)
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
 
-study = read_study()
+study = asked(
+    stamps.study_of,
+    config,
+    workflow.config_settings,
+    workflow.source_path("../../config/demo.yaml"),
+)
 RESULTS = f"results/{study.name}"
 METHODS = list(study.methods)
 
@@ -45,27 +47,21 @@ METHODS = list(study.methods)
 # not on the file, and Snakemake would rerun everything below a changed file (or, with ancient(), nothing).
 STUDY = f"{RESULTS}/study.yaml"
 
-
-def data_files():
-    """The files of a local data source as inputs, so that an edited file is noticed."""
-    if study.data.source == "drb":
-        return drb_files(study.data.path)
-    if study.data.source != "hpcgpt":
-        return []
-    files = sorted(Path(study.data.path).glob("*.json"))
-    if not files:
-        raise WorkflowError(
-            f"data.path: no JSON files in {study.data.path}; set it with --config 'data={{path: FOLDER}}'"
-        )
-    return list(map(str, files))
+# Local files that the study names
+DATA_FILES = asked(stamps.data_files, study)
+MODEL_FILES = asked(stamps.model_files, study)
+EXTERNAL = study.evaluation.external
+KERNELS = asked(stamps.kernels, EXTERNAL) if EXTERNAL else []
 
 
-def drb_files(folder):
-    """The kernels of a copy of DataRaceBench."""
-    files = sorted(map(str, Path(folder).rglob("DRB*-*.*")))
-    if not files:
-        raise WorkflowError(f"{folder}: no kernels of DataRaceBench there")
-    return files
+def code(stage):
+    """The code that a stage uses, as a param: a change redoes what it has made. Comments do not count."""
+    return stamps.code_stamp(study, stage)
+
+
+def stamp(files):
+    """The content of files, as a param: unlike the time of an input it also tells of an older file put there."""
+    return lambda wildcards: stamps.files_stamp(files)
 
 
 def options(section, *without, include=None):
@@ -93,21 +89,4 @@ def report_options():
 COMPUTE = options(study.compute)
 
 
-# Cluster resources: small for a model made here, larger for a real one; a retry gets more.
-SMALL = study.model.source == "scratch"
-DEVICE = study.compute.device
-# With device `auto` and no GPU here, which a login node seldom has, the profile decides.
-GPUS = {"cpu": 0, "cuda": 1, "auto": 1 if which("nvidia-smi") else None}[DEVICE]
-GPU = {} if GPUS is None else {"gpu": GPUS}
-
-
-def mem_mb_light(wildcards, attempt):
-    return 4000 * attempt
-
-
-def mem_mb_train(wildcards, attempt):
-    return (3000 if SMALL else 16000) * attempt
-
-
-def runtime_train(wildcards, attempt):
-    return (30 if SMALL else 720) * attempt
+include: "resources.smk"

@@ -30,7 +30,7 @@ if study.data.source == "hub":
 rule data:
     input:
         prefetched="<results>/prefetch/data.done" if study.data.source == "hub" else [],
-        files=data_files(),
+        files=DATA_FILES,
     output:
         train="<results>/data/train.jsonl",
         eval="<results>/data/eval.jsonl",
@@ -51,6 +51,8 @@ rule data:
         out=subpath(output.train, parent=True),
         data=options(study.data),
         tasks=study.tasks,
+        files=stamp(DATA_FILES),
+        code=code("data"),
     message:
         "Building the rows ({params.data[source]}, protocol {params.data[protocol]})"
     shell:
@@ -80,6 +82,7 @@ rule audit:
         study=STUDY,
         data=subpath(input.train, parent=True),
         out=subpath(output.json, parent=True),
+        code=code("audit"),
     message:
         "Auditing the rows: duplicates, conflicts, leaks"
     shell:

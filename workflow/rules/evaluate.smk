@@ -27,6 +27,7 @@ rule evaluate:
         out=subpath(output.run, parent=True),
         evaluation=options(study.evaluation, "tie", "external"),
         compute=COMPUTE,
+        code=code("evaluate"),
     message:
         "Evaluating {wildcards.method}, seed {wildcards.seed}"
     shell:
@@ -58,6 +59,7 @@ rule baselines:
         study=STUDY,
         data=subpath(input.train, parent=True),
         out=subpath(output.metrics, parent=True),
+        code=code("baselines"),
     message:
         "Baselines without a language model"
     shell:

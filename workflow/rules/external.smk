@@ -1,13 +1,13 @@
 # Every model on DataRaceBench, for studies that name a copy of it.
 
 
-if study.evaluation.external:
+if EXTERNAL:
 
     rule external:
         input:
             model=trained_model,
             train=rules.data.output.train,
-            kernels=drb_files(study.evaluation.external),
+            kernels=KERNELS,
         output:
             predictions="<results>/external/{method}/seed{seed}/predictions.jsonl",
             metrics="<results>/external/{method}/seed{seed}/metrics.json",
@@ -29,6 +29,8 @@ if study.evaluation.external:
             out=subpath(output.run, parent=True),
             evaluation=options(study.evaluation, "tie"),
             compute=COMPUTE,
+            files=stamp(KERNELS),
+            code=code("external"),
         message:
             "DataRaceBench: {wildcards.method}, seed {wildcards.seed}"
         shell:

@@ -54,6 +54,8 @@ rule base_model:
         study=STUDY,
         data=subpath(input.train, parent=True),
         model=options(study.model),
+        files=stamp(MODEL_FILES),
+        code=code("model"),
     message:
         "Preparing the base model ({params.model[source]})"
     shell:
@@ -88,6 +90,7 @@ if study.pretrain:
             checkpoints=f"{RESULTS}/checkpoints/pretrain",
             pretrain=options(study.pretrain, "checkpoint_every"),
             compute=COMPUTE,
+            code=code("pretrain"),
         message:
             "Pretraining for {params.pretrain[steps]} steps"
         shell:

@@ -33,6 +33,7 @@ rule preferences:
             ],
         ),
         compute=COMPUTE,
+        code=code("preferences"),
     message:
         "Sampling pairs of answers, seed {wildcards.seed}"
     shell:

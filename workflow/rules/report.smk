@@ -13,7 +13,7 @@ rule report:
         baselines=rules.baselines.output,
         external=(
             expand(rules.external.output, method=["sft", *METHODS], seed=study.seeds)
-            if study.evaluation.external
+            if EXTERNAL
             else []
         ),
     output:
@@ -73,6 +73,7 @@ rule report:
         results=subpath(input.manifest, ancestor=2),
         out=subpath(output.html, parent=True),
         shown=report_options(),
+        code=code("report"),
     message:
         "Writing the report to {output.html}"
     shell:

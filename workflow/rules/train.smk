@@ -27,6 +27,7 @@ rule sft:
         checkpoints=f"{RESULTS}/checkpoints/sft-seed{{seed}}",
         sft=options(study.sft, "checkpoint_every"),
         compute=COMPUTE,
+        code=code("sft"),
     message:
         "Fine-tuning, seed {wildcards.seed}"
     shell:
@@ -64,6 +65,7 @@ rule train:
             f" --pairs {Path(input.pairs[0]).parent}" if input.pairs else ""
         ),
         compute=COMPUTE,
+        code=code("train"),
     message:
         "Training {wildcards.method}, seed {wildcards.seed}"
     shell:
