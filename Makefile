@@ -33,6 +33,8 @@ env: .venv/.done ## make .venv with everything (CPU; on a GPU machine: rm -rf .v
 	@echo "environment ready: $$($(BIN)/hargo --version)"
 
 demo: env ## run the demo study and print its headline table (another one: STUDY=FILE)
+# Snakemake would not say in which line of a study a fault is
+	@$(BIN)/hargo config check $(STUDY) > /dev/null
 	$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --quiet host reason $(DEMO_ARGS)
 	@$(BIN)/hargo report --show --config $(STUDY)
 

@@ -185,6 +185,7 @@ def test_wrong_values_name_their_key(sections: dict[str, Any], key: str) -> None
         ({"model": {"source": "package", "path": "a==1"}}, "needs `file` and `sha256`"),
         ({"data": {"source": "hpcgpt"}}, "needs `path`"),
         ({"data": {"source": "hub", "path": "a/b", "protocol": "given"}}, "protocol 'given'"),
+        ({"tasks": ["plp"], "evaluation": {"external": "drb"}}, "evaluation: `external` would be ignored"),
         ({"data": {"embedded": {"held_out_families": 99}}}, "families can be held out"),
         ({"data": {"embedded": {"families": ["total", "total"]}}}, "'total' is named twice"),
         ({"model": {"path": "a/b"}}, "model: `path` would be ignored, since source is 'scratch', the default"),

@@ -152,6 +152,9 @@ class Study(o.Options):
             raise KeyProblem(
                 ("pretrain",), "`pretrain` belongs to model.source 'scratch', and to no other; delete the section"
             )
+        if self.evaluation.external and not {"race_c", "race_fortran"} & set(self.tasks):
+            told = "`external` would be ignored, since none of the tasks is race_c or race_fortran; delete the key"
+            raise KeyProblem(("evaluation", "external"), f"evaluation: {told}")
         per_task: dict[tuple[str, str], dict[str, Any]] = {
             ("rl", "max_new_tokens"): self.rl.max_new_tokens,
             ("evaluation", "max_new_tokens"): self.evaluation.max_new_tokens,
