@@ -102,7 +102,7 @@ def _from_gguf(path: Path) -> tuple[Any, Any]:
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(path.parent), gguf_file=path.name)
         model = load_weights(path.parent, path, gguf_file=path.name)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise UserError(f"{path}: not a GGUF file that transformers can read ({_one_line(error)})") from None
     # the weights are plain floats now; a trace of quantisation would make them be saved or loaded as quantised
     model.hf_quantizer = None
