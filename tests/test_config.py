@@ -377,3 +377,29 @@ def test_whatever_a_study_says_is_read_or_refused_in_one_line(sections: dict[str
         study_from({**SCRATCH, **sections}, "study.yaml")
     except UserError as error:
         assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ({"dapo": {"task_weights": {"race-c": 2}}}, "unknown task in methods.dapo 'race-c'; did you mean 'race_c'?"),
+        ({"oracle": {"task_weights": {"race_f": 2}}}, "unknown task in methods.oracle 'race_f'"),
+        ({"ppo": {"eps": 0.1}}, "unknown key in methods.ppo 'eps'"),
+        ({"dr_grpo": {"eps": 0.1}}, "unknown key in methods.dr_grpo 'eps'"),
+        ({"rloo": {"eps": 0.1}}, "unknown key in methods.rloo 'eps'"),
+        ({"dpo": {"temperature": 0.7}}, "unknown key in methods.dpo 'temperature'"),
+        ({"kto": {"group_size": 2}}, "unknown key in methods.kto 'group_size'"),
+        ({"simpo": {"max_new_tokens": {"race_c": 4}}}, "unknown key in methods.simpo 'max_new_tokens'"),
+        ({"b1": {"alpha": 0.3}}, "methods.b1: `alpha` has no effect with weighting 'd'; take it out"),
+        ({"b2": {"alpha": 0.3}}, "methods.b2: `alpha` has no effect with weighting 'c'; take it out"),
+        ({"b1": {"frozen": 0.3}}, "methods.b1: `frozen` has no effect with weighting 'd'; take it out"),
+        ({"frozen_c": {"rho": 0.3}}, "methods.frozen_c: `rho` has no effect beside `frozen`"),
+    ],
+)
+def test_options_without_effect_are_refused(methods: dict[str, Any], words: str) -> None:
+    assert words in message(methods=methods)
+
+
+def test_a_preset_may_weigh_tasks_that_a_study_lacks() -> None:
+    study = study_from({**SCRATCH, "tasks": ["plp"], "methods": {"oracle": None}}, "study.yaml")
+    assert study.method("oracle").task_weights["plp"] == 0.5

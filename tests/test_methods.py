@@ -80,6 +80,11 @@ def test_reductions_golden():
         Tokens(logp=zero, advantages=advantages, weights=half, **made)
     )
     assert float(got) == pytest.approx(0.625)
+    for name in ("dapo", "reinforce_pp"):
+        method = load(name, METHODS[name].options(beta=0.0))
+        shares = method.shares(signals([[1.0, 0.0]], lengths=[[2, 4]]))
+        got, _ = method.loss(Tokens(logp=zero, advantages=advantages, weights=shares.weights[0], **made))
+        assert float(got) == pytest.approx(1.66667, abs=1e-5)
     got, _ = sft.Method().loss(Tokens(logp=torch.tensor([[-1.0] * 4, [-2.0] * 4]), mask=mask, groups=2, total_tokens=6))
     assert float(got) == pytest.approx(1.66667, abs=1e-5)
 
@@ -348,6 +353,17 @@ def test_a_constant_shift_of_the_reference_changes_nothing_once_the_baseline_set
         a = plain.shares(signals([[1.0, 0, 0.5, 0]], batch))
         b = shifted.shares(signals([[1.0, 0, 0.5, 0]], (torch.tensor(batch) - 7.0).tolist()))
     torch.testing.assert_close(a.weights, b.weights, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gspo", "rloo"])
+def test_the_clipped_share_in_the_log_is_that_of_the_ratio_that_is_clipped(name):
+    """Two tokens that move apart leave the ratio of the whole response at 1; moved together they do not."""
+    method, part = prepared(name, rewards=[[1.0, 0.0]], confidence=[[-1.0, -1.0]], lengths=[2, 2], clip=0.3)
+    apart = dataclasses.replace(part, old_logp=part.logp.detach() + torch.tensor([[1.0, -1.0], [0.5, 0.5]]))
+    _, figures = method.loss(apart)
+    assert float(figures["clip_share"]) == pytest.approx(0.5)
+    moved = math.exp(-0.5 if name == "gspo" else -1.0)
+    assert float(figures["ratio"]) == pytest.approx((1 + moved) / 2, rel=1e-5)
 
 
 def test_old_log_probabilities_matter_on_a_second_pass():

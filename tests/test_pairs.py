@@ -11,17 +11,20 @@ import tiny
 import torch
 from safetensors.torch import load_file
 
+from hargo import tasks
+from hargo.data.protocols import limit
 from hargo.data.records import load_rows, save_rows
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl, write_jsonl
 from hargo.methods.dpo import Method as DPO
 from hargo.methods.kto import Method as KTO
+from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
 from hargo.training import experience, stages
 from hargo.training.experience import Preferences, Rollouts
 from hargo.training.pack import Group, score
-from hargo.training.pairs import preferences
+from hargo.training.pairs import load_pairs, preferences
 
 METHODS = {
     "dpo": {},
@@ -178,16 +181,68 @@ def test_without_pairs_or_with_those_of_other_data_it_is_one_line(start, tmp_pat
         )
 
 
+def test_pairs_made_under_wider_limits_are_left_out_and_counted(start, tmp_path, caplog):
+    train(start, "dpo", tmp_path, train_limit=48)
+    pairs = read_jsonl(start / "pairs" / "pairs.jsonl")
+    kept = {row.id for row in limit(load_rows(start / "data" / "train.jsonl"), 48, 0, "rl")}
+    outside = sum(pair["id"] not in kept for pair in pairs)
+    assert 0 < outside < len(pairs)
+    assert caplog.text.count(f"{outside} of {len(pairs)} pairs") == 1
+
+
+def test_limits_that_leave_no_pair_are_one_line(start):
+    with pytest.raises(UserError, match=r"none of its \d+ pairs is of a row within this method's limits"):
+        load_pairs(start / "pairs", [], start / "data")
+
+
+def test_a_reward_that_is_no_number_makes_no_pair(start, tmp_path, monkeypatch):
+    task = tasks.load("race_c")
+    odd = [float("nan"), 1.0, float("inf"), 0.0, None, 1.0, 0.25, 0.75]
+    given = iter(odd * 24)
+    holes = type(task)(**{**task.__dict__, "reward": lambda outputs, _: [next(given) for _ in outputs]})
+    monkeypatch.setattr("hargo.tasks.race_c.TASK", holes)
+    preferences(tiny.study(), 0, start / "sft" / "model", start / "data", tmp_path)
+    pairs = read_jsonl(tmp_path / "pairs.jsonl")
+    assert [pair["rewards"] for pair in pairs] == [[0.75, 0.25]] * 24
+    assert read_json(tmp_path / "run.json")["pairs"] == {"race_c/unusable": 72, "race_c/kept": 24}
+
+
+def test_kto_wants_two_pairs(start):
+    options = tiny.study(methods=METHODS).method("kto")
+    with pytest.raises(UserError, match="needs two"):
+        Preferences(None, None, [Group([5], [[7], [8]])], options, KTO(options), seed=0)
+
+
+@pytest.mark.parametrize("method", ["grpo", "dapo", "reinforce_pp", "ppo"])
+def test_weights_by_task_reach_the_loss_of_every_kind_of_mean(start, method):
+    """Shares stay of sum 1, and those of a task stand to the others as the study says."""
+    plain, weighed = (rollouts(start, method, task_weights=w) for w in ({}, {"race_fortran": 3.0}))
+    for stage in (plain, weighed):
+        for number, example in enumerate(stage.examples):
+            if number % 2:
+                object.__setattr__(example.row, "task", "race_fortran")
+    before, after = (stage.batch(0) for stage in (plain, weighed))
+    assert [group.responses for group in before.groups] == [group.responses for group in after.groups]
+    factor = (after.weights / before.weights).view(4, -1)
+    assert float(after.weights.sum()) == pytest.approx(1.0)
+    assert float(factor.max() / factor.min()) == pytest.approx(3.0, rel=1e-4)
+    names = {tuple(example.prompt): example.row.task for example in plain.examples}
+    weighty = torch.tensor([names[tuple(group.prompt)] == "race_fortran" for group in after.groups])
+    assert factor[weighty].min() > factor[~weighty].max()
+
+
 def rollouts(start: Path, method: str, **overrides: object) -> Rollouts:
     from hargo.config.registry import resolve
     from hargo.models.encode import encode
 
-    study = tiny.study(methods={method: overrides}, rl={"temperature": 1.0})
+    study = tiny.study(tasks=["race_c", "race_fortran"], methods={method: overrides}, rl={"temperature": 1.0})
     policy, reference = (load_model(start / "sft" / "model", torch.device("cpu")) for _ in range(2))
     tokenizer = load_tokenizer(start / "sft" / "model")
     examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl"))
     options = study.method(method)
     learner = resolve(study.spec(method).module, "Method")(options)
+    if learner.critic:
+        add_critic(policy)
     return Rollouts(policy, reference, tokenizer, examples, options, learner, 0, [tokenizer.eos_token_id])
 
 
@@ -200,6 +255,44 @@ def test_dapo_replaces_groups_of_equal_rewards(start):
     assert [again.batch(step).metrics["reward/mean"] for step in range(6)] == [
         resampled.batch(step).metrics["reward/mean"] for step in range(6)
     ]
+
+
+def test_dapo_never_has_a_prompt_twice_nor_the_same_samples(start, monkeypatch):
+    """Few prompts and groups that are mostly equal: every turn draws prompts that the step has not seen."""
+    asked: list[list] = []
+    real = experience.generate
+    monkeypatch.setattr(experience, "generate", lambda model, r, **kw: asked.append(list(r)) or real(model, r, **kw))
+    stage = rollouts(start, "dapo", resample=3, prompts_per_step=4)
+    stage.examples = stage.examples[:12]
+    stage.order = experience.Order(12, 4, 0, stage=1)
+    for step in range(9):
+        asked.clear()
+        batch = stage.batch(step)
+        seen = [tuple(request.prompt) for turn in asked for request in turn]
+        assert len(set(seen)) == len(seen)
+        assert len({tuple(group.prompt) for group in batch.groups}) == len(batch.groups) == 4
+        streams = [request.stream for turn in asked for request in turn]
+        assert len(set(streams)) == len(streams)
+        assert all(request.stream.endswith(f"/{k}") for k, turn in enumerate(asked) for request in turn if k)
+
+
+def test_dapo_says_when_there_are_no_more_prompts_and_keeps_its_groups(start, monkeypatch, caplog):
+    stage = rollouts(start, "dapo", resample=5)
+    stage.examples = stage.examples[:6]
+    stage.order = experience.Order(6, 4, 0, stage=1)
+    equal = lambda self, examples, _: (torch.ones(len(examples), 4), torch.ones(len(examples), 4, dtype=torch.bool))  # noqa: E731
+    monkeypatch.setattr(Rollouts, "_reward", equal)
+    batches = [stage.batch(step) for step in range(3)]
+    assert caplog.text.count("step 1 has sampled all prompts of the 6 training rows") == 1
+    assert caplog.text.count("has sampled all prompts") == 1
+    for batch in batches:
+        assert batch.metrics["zero_std"] == 1.0 and (batch.advantages == 0).all()
+
+
+def test_an_interrupted_dapo_draws_the_same_prompts(start):
+    first, late = rollouts(start, "dapo", resample=4), rollouts(start, "dapo", resample=4)
+    groups = [first.batch(step).groups for step in range(4)]
+    assert late.batch(3).groups == groups[3]
 
 
 def test_shuffled_rewards_are_those_of_the_group_in_another_order(start):
