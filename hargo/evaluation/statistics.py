@@ -19,6 +19,8 @@ DRAWS = 4000
 LEVEL = 0.05
 #: with fewer rows (or groups) than this on which two methods differ, their variance is no guide
 FEW = 10
+#: more seeds than anyone would train
+MANY = 1000
 
 
 @dataclass(frozen=True)
@@ -65,15 +67,18 @@ class Difference:
         return max(0.0, self.rows - self.both)
 
 
-def weights(clusters: int | Sequence[int], draws: int = DRAWS, seed: int = 0) -> np.ndarray:
+def weights(clusters: int | Sequence[int], draws: int | None = None, seed: int = 0) -> np.ndarray:
     """How often each draw takes each row, [draws, rows].
 
     clusters: the number of rows, or per row the number of its group; a group is drawn as a whole
+    draws: `DRAWS` unless given
     """
+    draws = draws or DRAWS
     if isinstance(clusters, int):
         return _multinomial(clusters, draws, seed)
     numbers = numbered(clusters)
-    return _multinomial(int(numbers.max()) + 1, draws, seed)[:, numbers]
+    drawn = _multinomial(int(numbers.max()) + 1, draws, seed)
+    return drawn if np.array_equal(numbers, np.arange(drawn.shape[1])) else drawn[:, numbers]
 
 
 def numbered(clusters: Sequence[int]) -> np.ndarray:
@@ -90,7 +95,8 @@ def _multinomial(count: int, draws: int, seed: int) -> np.ndarray:
 
 def redraw(sums: Sums, drawn: np.ndarray) -> np.ndarray:
     """The metric per draw and seed, [draws, seeds]."""
-    return (drawn @ sums.upper.T) / np.maximum(drawn @ sums.lower.T, 1e-12)
+    lower = sums.lower[:1] if (sums.lower == sums.lower[0]).all() else sums.lower
+    return (drawn @ sums.upper.T) / np.maximum(drawn @ lower.T, 1e-12)
 
 
 def interval(curve: np.ndarray, count: int, level: float = LEVEL) -> tuple[float, float]:
@@ -132,17 +138,22 @@ def share_interval(curve: np.ndarray, count: int, level: float = LEVEL) -> tuple
 
 
 def difference(
-    first: Sums, second: Sums, drawn: np.ndarray, count: int | None = None, groups: Sequence[int] | None = None
+    first: Sums,
+    second: Sums,
+    drawn: np.ndarray,
+    count: int | None = None,
+    groups: Sequence[int] | None = None,
+    paired: bool | None = None,
 ) -> Difference:
-    """The gap between two methods on the same rows; with as many seeds in both, seed i of one belongs to seed i.
+    """The gap between two methods on the same rows.
 
     drawn: from `weights`; count: independent rows or groups, by default the number of rows
-    groups: per row the number of its group, by default every row by itself
+    groups: per row the number of its group, by default every row by itself; paired: see `from_curves`
     """
     numbers = numbered(range(drawn.shape[1]) if groups is None else groups)
     curves = redraw(first, drawn), redraw(second, drawn)
     known = count or int(numbers.max()) + 1
-    return from_curves(first.values(), second.values(), *curves, known, sides=(first, second), groups=numbers)
+    return from_curves(first.values(), second.values(), *curves, known, paired, (first, second), numbers)
 
 
 def from_curves(
@@ -189,7 +200,8 @@ def _between_seeds(sides: list[tuple[np.ndarray, np.ndarray]], step: float) -> t
     seeds = both = squares = 0.0
     for values, curves in sides:
         k = len(values)
-        part = max(float(values.var(ddof=1)), step * step / 24) / k
+        least = step * step / 24 if np.ptp(curves, axis=0).any() else 0.0
+        part = max(float(values.var(ddof=1)), least) / k
         chance = curves - curves.mean(axis=1, keepdims=True)
         both += float(chance.var(axis=0).mean()) / (k - 1)
         seeds += part
@@ -209,7 +221,7 @@ def _p(found: Difference) -> float:
 
     Degrees of freedom are Satterthwaite's (1946) for a sum of two variances, with one term more, 2 rows seeds / f²: a
     small variance between few seeds is mostly luck, and without that term two equal methods with two seeds are told
-    apart in up to one study of ten. `tests/test_verdicts.py` simulates what comes of it.
+    apart in up to one study of ten. `tests/report/test_verdicts.py` simulates what comes of it.
     """
     from scipy.special import stdtr
 
@@ -264,7 +276,7 @@ def flip_test(nets: Sequence[int]) -> float:
     (0.625, 1.0, 1.0)
     """
     chance = np.ones(1)  # of each sum from -reach to reach
-    for net in nets:
+    for net in filter(None, nets):
         wider = np.zeros(len(chance) + 2 * abs(net))
         wider[: len(chance)] += chance / 2
         wider[len(wider) - len(chance) :] += chance / 2
@@ -294,9 +306,30 @@ def swap_test(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.
     return as_far / len(gaps) if few else (1 + as_far) / (1 + len(gaps))
 
 
+def deal_test(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.ndarray]) -> float:
+    """Two-sided p of the gap between two ratios of sums over different groups, had they been dealt out at random.
+
+    ours, theirs: upper and lower sums per group. 0, which says nothing against the gap, unless fewer than ten groups
+    stand out from the commonest value: with more of them their variance is a guide.
+    """
+    upper, lower = (np.concatenate(both) for both in zip(ours, theirs, strict=True))
+    values, counts = np.unique(np.round(upper[lower > 0] / lower[lower > 0], 9), return_counts=True)
+    if len(values) and counts.sum() - counts.max() >= FEW:
+        return 0.0
+    n = len(ours[0])
+    order = np.random.default_rng(0).permuted(np.tile(np.arange(len(upper)), (DRAWS, 1)), axis=1)
+
+    def gap(mine: np.ndarray, others: np.ndarray) -> np.ndarray:
+        means = [upper[part].sum(-1) / np.maximum(lower[part].sum(-1), 1e-12) for part in (mine, others)]
+        return np.abs(means[0] - means[1])
+
+    seen = gap(np.arange(n), np.arange(n, len(upper)))
+    return (1 + int((gap(order[:, :n], order[:, n:]) >= seen * (1 - 1e-9)).sum())) / (1 + DRAWS)
+
+
 @dataclass(frozen=True)
 class Need:
-    """What it takes to tell a difference from noise; None where no number of them would do."""
+    """What it takes to tell a difference from noise; None where no rows, or not even `MANY` seeds, would do."""
 
     rows: int | None
     seeds: int | None
@@ -347,10 +380,10 @@ def need(target: float, found: Difference, n: int, k: int, power: float = 0.8) -
     def seeds(number: int) -> bool:
         return detectable(planned(found, 1, number / k), power=power) <= abs(target)
 
-    return Need(rows=_least(rows, 1), seeds=_least(seeds, 2) if found.seeds is not None else None)
+    return Need(rows=_least(rows, 1, 10**9), seeds=_least(seeds, 2, MANY) if found.seeds is not None else None)
 
 
-def _least(enough: Callable[[int], bool], start: int, most: int = 10**9) -> int | None:
+def _least(enough: Callable[[int], bool], start: int, most: int) -> int | None:
     """The smallest number from `start` on that is enough, where all above it are too; None beyond `most`."""
     if not enough(most):
         return None

@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from hargo.data.similarity import characters, fingerprint, groups
 from hargo.evaluation import statistics
-from hargo.evaluation.statistics import LEVEL, Difference, holm, sign_test
+from hargo.evaluation.statistics import LEVEL, Difference, Sums, flip_test, holm
+from hargo.report.groups import Grouping, grouping
 from hargo.report.results import Model, Results
 from hargo.report.rows import is_share, relevant, sums
 from hargo.report.tables import METRICS
@@ -21,13 +21,18 @@ REFERENCES = ("sft", "grpo")
 
 @dataclass(frozen=True)
 class Gap:
-    """First method minus second, on one metric. corrected: p after Holm's correction over the methods compared."""
+    """First method minus second, on one metric.
+
+    corrected: p after Holm's correction over the methods compared
+    compared: how many these are
+    """
 
     metric: str
     first: str
     second: str
     found: Difference
     corrected: float
+    compared: int = 1
 
     @property
     def gap(self) -> float:
@@ -47,8 +52,13 @@ class Gap:
         return not self.one_seed and self.corrected < LEVEL
 
     @property
+    def detectable(self) -> float:
+        """The true difference that such a study finds in four of five, at the level that the correction leaves."""
+        return statistics.detectable(self.found, LEVEL / self.compared)
+
+    @property
     def reading(self) -> str:
-        return reading(self.found, self.corrected)
+        return reading(self.found, self.corrected) + unnoticed(self)
 
 
 def reading(found: Difference, corrected: float) -> str:
@@ -60,28 +70,60 @@ def reading(found: Difference, corrected: float) -> str:
     return "not distinguishable"
 
 
+def unnoticed(one: Gap) -> str:
+    """What a gap that is not distinguishable leaves open; nothing for others, and where two models never differ."""
+    size = limit(one)
+    if one.corrected < LEVEL or not size:
+        return ""
+    return f"; a difference {size} could go unnoticed" + (", by the rows alone" if one.one_seed else "")
+
+
+def limit(one: Gap) -> str:
+    """The size of the differences that the study could miss, `below 4.12`; empty where the two models never differ."""
+    name, decimals = METRICS.get(one.metric, ("%", 2))
+    if one.detectable > (100 if "%" in name else 1):
+        return "of any size"
+    return f"below {one.detectable:.{decimals}f}" if one.detectable > 0 else ""
+
+
+def matched(first: Sequence[Model], second: Sequence[Model]) -> list[int] | None:
+    """The places in `second` of the seeds of `first`; None where the two have not the same seeds."""
+    ours, theirs = ([model.seed for model in models] for models in (first, second))
+    if len(set(ours)) < len(ours) or sorted(map(str, ours)) != sorted(map(str, theirs)):
+        return None
+    return [theirs.index(seed) for seed in ours]
+
+
 class Evidence:
     """Redrawn figures of every model of a study, made once and compared many times."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
         self._drawn: dict[tuple[str, ...], tuple[np.ndarray, int]] = {}
+        self._sums: dict[tuple[str, str], Sums | None] = {}
         self._curves: dict[tuple[str, str], tuple[np.ndarray, np.ndarray, int] | None] = {}
         self._families: dict[tuple[str, str], dict[str, Gap]] = {}
 
     @cached_property
+    def grouping(self) -> Grouping:
+        return grouping(self.results.eval)
+
+    @property
     def clusters(self) -> dict[str, int]:
-        """Row id -> group: near-duplicates together under `strict`, otherwise every row by itself."""
-        rows = self.results.eval
-        if self.results.study.data.protocol != "strict":
-            return {row.id: number for number, row in enumerate(rows)}
-        found: dict[str, int] = {}
-        for task in self.results.tasks:
-            mine = [row for row in rows if row.task == task]
-            numbers = groups([fingerprint(row) for row in mine], [characters(row) for row in mine])
-            start = len(found)
-            found |= {row.id: start + number for row, number in zip(mine, numbers, strict=True)}
-        return found
+        """Row id -> group: rows of one family, or near-duplicates, under every protocol."""
+        return self.grouping.number
+
+    def ids(self, method: str, metric: str) -> list[str]:
+        """The rows that a metric is drawn from."""
+        return [p["id"] for p in relevant(self.results.models[method][0].predictions, metric)]
+
+    def groups(self, ids: Sequence[str]) -> np.ndarray:
+        """The group of each of these rows, numbered from 0, [rows]."""
+        return statistics.numbered([self.clusters[name] for name in ids])
+
+    def nets(self, ids: Sequence[str], gains: Sequence[int]) -> list[int]:
+        """The gains of these rows, 1, 0 or -1, added up over each group."""
+        return [round(net) for net in np.bincount(self.groups(ids), gains)]
 
     def drawn(self, ids: Sequence[str]) -> tuple[np.ndarray, int]:
         """Weights [draws, rows] for these rows, and how many independent groups they form."""
@@ -91,20 +133,21 @@ class Evidence:
             self._drawn[key] = statistics.weights(numbers), len(set(numbers))
         return self._drawn[key]
 
+    def sums(self, method: str, metric: str) -> Sums | None:
+        """What each row of the metric adds, all seeds of a method; None where it has no such row."""
+        key = method, metric
+        if key not in self._sums:
+            self._sums[key] = sums(self.results.models[method], metric) if self.ids(method, metric) else None
+        return self._sums[key]
+
     def curves(self, method: str, metric: str) -> tuple[np.ndarray, np.ndarray, int] | None:
         """Values [seeds] and redrawn values [draws, seeds] of a method, and the number of groups of rows."""
         key = method, metric
         if key not in self._curves:
-            self._curves[key] = self._redraw(self.results.models[method], metric)
+            made = self.sums(method, metric)
+            drawn, count = self.drawn(self.ids(method, metric)) if made else (np.empty(0), 0)
+            self._curves[key] = (made.values(), statistics.redraw(made, drawn), count) if made else None
         return self._curves[key]
-
-    def _redraw(self, models: list[Model], metric: str) -> tuple[np.ndarray, np.ndarray, int] | None:
-        rows = relevant(models[0].predictions, metric)
-        if not rows:
-            return None
-        made = sums(models, metric)
-        drawn, count = self.drawn([p["id"] for p in rows])
-        return made.values(), statistics.redraw(made, drawn), count
 
     def own(self, method: str, metric: str) -> tuple[float, float] | None:
         """95 % interval over rows of the method's mean over seeds."""
@@ -117,7 +160,21 @@ class Evidence:
 
     def difference(self, first: str, second: str, metric: str) -> Difference | None:
         a, b = self.curves(first, metric), self.curves(second, metric)
-        return statistics.from_curves(a[0], b[0], a[1], b[1], a[2]) if a and b else None
+        ours, theirs = self.sums(first, metric), self.sums(second, metric)
+        if a is None or b is None or ours is None or theirs is None:
+            return None
+        order = matched(self.results.models[first], self.results.models[second])
+        same = slice(None) if order is None else order
+        return statistics.from_curves(
+            a[0],
+            b[0][same],
+            a[1],
+            b[1][:, same],
+            a[2],
+            paired=order is not None,
+            sides=(ours, theirs),
+            groups=self.groups(self.ids(first, metric)),
+        )
 
     def family(self, reference: str, metric: str) -> dict[str, Gap]:
         """Every other method against `reference`, corrected for how many they are."""
@@ -129,7 +186,7 @@ class Evidence:
             found = {name: made for name in names if (made := self.difference(name, reference, metric))}
             corrected = holm([made.p for made in found.values()])
             self._families[key] = {
-                name: Gap(metric, name, reference, made, p)
+                name: Gap(metric, name, reference, made, p, len(found))
                 for (name, made), p in zip(found.items(), corrected, strict=True)
             }
         return self._families[key]
@@ -153,16 +210,20 @@ def gap(results: Results, first: str, second: str, metric: str) -> Gap | None:
 
 def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, float, float]]:
     """Accuracy on all rows: per method and seed, (method, seed, rows only it has right, rows only `reference` has
-    right, exact two-sided p, p after Holm's correction over the lines of this list)."""
+    right, exact two-sided p, p after Holm's correction over the lines of this list).
+
+    McNemar's test with groups of rows in place of rows: each group's gain or loss has either sign equally likely.
+    """
+    made = evidence(results)
     lines = []
     for name, models in results.models.items():
         if name == reference:
             continue
-        for a, b in zip(models, results.models[reference], strict=True):
-            pairs = [(p["correct"], q["correct"]) for p, q in zip(a.predictions, b.predictions, strict=True)]
-            only_a = sum(x and not y for x, y in pairs)
-            only_b = sum(y and not x for x, y in pairs)
-            lines.append((name, a.seed or 0, only_a, only_b, sign_test(only_a, only_b)))
+        order = matched(models, results.models[reference]) or []
+        for a, b in zip(models, (results.models[reference][place] for place in order), strict=False):
+            gains = [int(p["correct"]) - int(q["correct"]) for p, q in zip(a.predictions, b.predictions, strict=True)]
+            p = flip_test(made.nets([p["id"] for p in a.predictions], gains))
+            lines.append((name, a.seed or 0, gains.count(1), gains.count(-1), p))
     corrected = holm([line[-1] for line in lines])
     return [(*line, p) for line, p in zip(lines, corrected, strict=True)]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hargo.report.blocks import Block, Items, Text
-from hargo.report.compare import Gap, gap
+from hargo.report.compare import Gap, gap, limit
 from hargo.report.results import Results, title
 from hargo.report.tables import METRICS, metrics_of
 
@@ -33,16 +33,42 @@ def _line(results: Results, name: str) -> list[str]:
     against, does, may_win = CONTROLS[name]
     if against not in results.models:
         return [f"{title(name)}: {does}; {title(against)} is not in this study to hold it against."]
-    found = [gap(results, name, against, metric) for metric in _metrics(results)]
-    ahead = [g for g in found if g is not None and g.distinguishable and g.gap > 0]
-    if not ahead:
-        verdict = f"it is not ahead of {title(against)} on any metric"
-        return [
-            f"{title(name)}: {does}. It behaved: {verdict}." if not may_win else f"{title(name)}: {does}; {verdict}."
-        ]
-    told = ", ".join(_told(results, g) for g in ahead)
-    word = "" if may_win else "It misbehaved: "
-    return [f"{title(name)}: {does}. {word}it is ahead of {title(against)} on {told}."]
+    found = [one for metric in _metrics(results) if (one := gap(results, name, against, metric)) is not None]
+    verdict = _one_seed if len(results.study.seeds) == 1 else _may_win if may_win else _verdict
+    return [f"{title(name)}: {does}{verdict(title(against), found)}."]
+
+
+def _one_seed(against: str, found: list[Gap]) -> str:
+    ahead = _ahead_on_rows(found)
+    told = f"it is ahead of {against} on {_told(ahead)}, more than other rows explain" if ahead else ""
+    return ". It cannot be judged with one seed" + (f", but is flagged: {told}" if ahead else "")
+
+
+def _may_win(against: str, found: list[Gap]) -> str:
+    ahead = [g for g in found if g.distinguishable and g.gap > 0]
+    return f"; it is ahead of {against} on {_told(ahead)}" if ahead else f"; it is not ahead of {against} on any metric"
+
+
+def _verdict(against: str, found: list[Gap]) -> str:
+    ahead = [g for g in found if g.distinguishable and g.gap > 0]
+    if ahead:
+        return f". It misbehaved: it is ahead of {against} on {_told(ahead)}"
+    if perhaps := _ahead_on_rows(found):
+        return (
+            f". It is not cleared: it is ahead of {against} on {_told(perhaps)}, more than other rows explain, though "
+            f"seeds may{_unnoticed(found)}"
+        )
+    return f". It behaved: it is not ahead of {against} on any metric{_unnoticed(found)}"
+
+
+def _ahead_on_rows(found: list[Gap]) -> list[Gap]:
+    return [g for g in found if g.gap > 0 and g.interval[0] > 0]
+
+
+def _unnoticed(found: list[Gap]) -> str:
+    """The leads that the study could have missed; nothing where control and method never differ."""
+    told = [f"on {_name(one)} {limit(one)}" for one in found if limit(one)]
+    return f"; a lead could have gone unnoticed {', '.join(told)}" if told else ""
 
 
 def _metrics(results: Results) -> list[str]:
@@ -50,6 +76,13 @@ def _metrics(results: Results) -> list[str]:
     return [key for key in metrics_of(results) if key in METRICS and key != "win_rate"]
 
 
-def _told(results: Results, found: Gap) -> str:
-    name, decimals = metrics_of(results)[found.metric]
-    return f"{name} by {found.gap:.{decimals}f}"
+def _told(found: list[Gap]) -> str:
+    return ", ".join(f"{_name(g)} by {g.gap:.{_decimals(g)}f}" for g in found)
+
+
+def _name(found: Gap) -> str:
+    return METRICS[found.metric][0]
+
+
+def _decimals(found: Gap) -> int:
+    return METRICS[found.metric][1]

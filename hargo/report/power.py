@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hargo.config.study import unknown
 from hargo.errors import UserError
-from hargo.evaluation.statistics import need
+from hargo.evaluation.statistics import MANY, Difference, detectable, need, planned
 from hargo.report.compare import evidence
 from hargo.report.results import Results, title
-from hargo.report.rows import relevant
 from hargo.report.tables import metrics_of
 
 
@@ -26,25 +25,39 @@ def power(results: Results, metric: str, target: float, first: str, second: str)
         raise UserError(f"{metric}: {first} or {second} has no such figure in this study")
     if found.rows == 0:
         raise UserError(f"{metric}: {first} and {second} score alike on every row, so there is no scatter to go by")
-    n, k = len(relevant(results.models[first][0].predictions, metric)), len(results.study.seeds)
-    asked = need(target, found, n, k)
+    made = evidence(results)
+    ids, k = made.ids(first, metric), len(results.study.seeds)
     name, decimals = known[metric]
-    error = found.rows**0.5
     lines = [
         f"{name}, {title(first)} against {title(second)}: gap {found.gap:+.{decimals}f}, standard error over "
-        f"{n} rows {error:.{decimals}f}"
+        f"{made.grouping.told(ids)} {found.rows**0.5:.{decimals}f}"
         + (f", over {k} seeds {found.seeds**0.5:.{decimals}f}." if found.seeds is not None else "; one seed."),
-        f"A true difference of {abs(target):g} shows in four studies of five (two-sided 5 %, one comparison) with",
-        f"  {asked.rows} rows and {k} seed{'s' if k > 1 else ''}"
-        if asked.rows is not None
-        else f"  no number of rows and {k} seeds: seeds alone scatter too much",
+        f"Such a study shows a true difference of {detectable(found):.{decimals}f} or more in four studies of five "
+        "(two-sided 5 %, one comparison).",
+        f"A difference of {abs(target):g} shows that often with",
+        *_surface(found, abs(target), len(ids), k),
     ]
     if k == 1:
-        lines.append("  (how much seeds scatter is unknown with one seed; train at least two)")
-    elif asked.seeds is not None:
-        lines.append(f"  {n} rows and {asked.seeds} seed{'s' if asked.seeds > 1 else ''}")
-    else:
-        lines.append(f"  no number of seeds on {n} rows: the rows alone scatter too much")
-    if k == 2 or (asked.seeds is not None and asked.seeds < 4):
-        lines.append("Below four seeds the t test asks for more than this normal approximation says.")
+        lines.append("How much seeds scatter is unknown with one seed; train at least two.")
+    elif k < 4:
+        lines.append(f"{k} seeds tell roughly how much seeds scatter, so take the numbers of seeds as rough, too.")
     return "\n".join(lines)
+
+
+def _surface(found: Difference, target: float, n: int, k: int) -> list[str]:
+    """`R rows and K seeds`, fewer rows from line to line; then the seeds that the rows of the study would need."""
+    if found.seeds is None:
+        return [_line(need(target, found, n, 1).rows, 1)]
+    enough = need(target, found, n, k).seeds
+    counts = sorted({2, 3, 5, 10, k} | ({enough} if enough is not None and enough <= 100 else set()))
+    lines = [_line(need(target, planned(found, 1, seeds / k), n, seeds).rows, seeds) for seeds in counts]
+    if enough is None:
+        lines.append(f"  no number of seeds up to {MANY} on {n} rows")
+    elif enough not in counts:
+        lines.append(f"  {n} rows and {enough} seeds")
+    return lines
+
+
+def _line(rows: int | None, seeds: int) -> str:
+    many = f"{seeds} seed{'s' if seeds > 1 else ''}"
+    return f"  no number of rows and {many}: seeds scatter too much" if rows is None else f"  {rows} rows and {many}"

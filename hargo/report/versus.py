@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,12 @@ from hargo.config import load_study
 from hargo.errors import UserError
 from hargo.evaluation import statistics
 from hargo.evaluation.metrics import compare
-from hargo.evaluation.statistics import Difference, holm
+from hargo.evaluation.statistics import Difference, Sums, holm
 from hargo.report import markdown
 from hargo.report.blocks import Block, Items, Section, Table, Text
-from hargo.report.compare import Evidence, evidence, reading
+from hargo.report.compare import Gap, evidence, matched
 from hargo.report.evidence import interval, signed
 from hargo.report.results import Results, read, title
-from hargo.report.rows import relevant, sums
 from hargo.report.tables import metrics_of, over_seeds, shown
 
 
@@ -32,6 +32,13 @@ def versus(first: Path, second: Path) -> str:
         "Both answer the same evaluation rows, so intervals are paired."
         if pairs
         else "They answer different evaluation rows, so intervals are those of independent samples, and wider."
+    )
+    if pairs:
+        rows += f" {evidence(one).grouping.told([row.id for row in one.eval if row.task in one.tasks])}."
+    rows += (
+        " Both have the same seeds, which are paired too."
+        if matched(one.models[shared[0]], two.models[shared[0]]) is not None
+        else " Their seeds differ, so the scatter over seeds of both counts."
     )
     blocks: list[Block] = [Text(f"{names} {rows}"), *_settings(one, two), *_figures(one, two, shared, pairs)]
     if pairs:
@@ -82,42 +89,51 @@ def _figures(one: Results, two: Results, shared: list[str], paired: bool) -> lis
     rows = []
     for metric in metrics:
         name, decimals = metrics_of(one)[metric]
-        found = {m: made for m in shared if (made := _difference(one, two, m, metric, paired)) is not None}
+        found = {m: made for m in shared if (made := difference(one, two, m, metric, paired)) is not None}
         corrected = holm([made.p for made in found.values()])
         for (method, made), p in zip(found.items(), corrected, strict=True):
+            one_gap = Gap(metric, method, method, made, p, len(found))
             values = [shown(over_seeds(results.models[method], metric), decimals) for results in (one, two)]
             bounds = interval(made.interval, decimals)
-            told = [signed(made.gap, decimals), bounds, f"{p:.3f}", reading(made, p)]
+            told = [signed(made.gap, decimals), bounds, f"{p:.3f}", one_gap.reading]
             rows.append([title(method), name, *values, *told])
     return [
         Table(
             ["Method", "Metric", "A", "B", "B − A", "95 % over rows", "p, Holm", "Reading"],
             rows,
             "Means ± deviation over seeds. p takes rows and seeds into account and is corrected over the methods on "
-            "each metric. WinRate is against each study's own SFT model.",
+            "each metric. What would go unnoticed is smaller than what four such studies of five would find. WinRate "
+            "is against each study's own SFT model.",
             strong=("HARGO",),
         )
     ]
 
 
-def _difference(one: Results, two: Results, method: str, metric: str, paired: bool) -> Difference | None:
+def difference(one: Results, two: Results, method: str, metric: str, paired: bool) -> Difference | None:
+    """Study two minus study one: seeds paired where both have the same, rows where both answer the same."""
     if metric == "win_rate" and method == "sft":
         return None
-    a, b = evidence(one).curves(method, metric), evidence(two).curves(method, metric)
-    if a is None or b is None:
+    first, second = evidence(one), evidence(two)
+    ours, theirs = second.sums(method, metric), first.sums(method, metric)
+    if ours is None or theirs is None:
         return None
-    if paired:  # the same draw for both, also where their protocols group rows in different ways
-        drawn, count = _draw(evidence(one), one, method, metric)
-        redrawn = [statistics.redraw(sums(r.models[method], metric), drawn) for r in (two, one)]
-        return statistics.from_curves(b[0], a[0], redrawn[0], redrawn[1], count)
-    ids = [p["id"] for p in relevant(two.models[method][0].predictions, metric)]
-    other = statistics.weights([evidence(two).clusters[name] for name in ids], seed=1)
-    redrawn_b = statistics.redraw(sums(two.models[method], metric), other)
-    return statistics.from_curves(b[0], a[0], redrawn_b, a[1], min(a[2], b[2]))
+    order = matched(two.models[method], one.models[method])
+    if order is not None:
+        theirs = Sums(theirs.upper[order], theirs.lower[order])
+    groups, others = second.groups(second.ids(method, metric)), first.groups(first.ids(method, metric))
+    if paired:
+        drawn, count = second.drawn(second.ids(method, metric))
+        return statistics.difference(ours, theirs, drawn, count, groups.tolist(), order is not None)
+    curves = [
+        statistics.redraw(side, statistics.weights(numbers.tolist(), seed=seed))
+        for seed, (side, numbers) in enumerate(((ours, groups), (theirs, others)))
+    ]
+    count = int(min(groups.max(), others.max())) + 1
+    found = statistics.from_curves(ours.values(), theirs.values(), curves[0], curves[1], count, order is not None)
+    return replace(found, p=max(found.p, statistics.deal_test(ours.pooled(groups), theirs.pooled(others))))
 
 
-def _draw(made: Evidence, results: Results, method: str, metric: str) -> tuple[Any, int]:
-    return made.drawn([p["id"] for p in relevant(results.models[method][0].predictions, metric)])
+_GAINS = {"won": 1, "tied": 0, "lost": -1}
 
 
 def _wins(one: Results, two: Results, shared: list[str]) -> list[Block]:
@@ -128,13 +144,18 @@ def _wins(one: Results, two: Results, shared: list[str]) -> list[Block]:
         for a in one.models[method]:
             for b in two.models[method]:
                 if a.seed == b.seed:
-                    outcomes = list(compare(b.predictions, a.predictions, tie).values())
+                    found = compare(b.predictions, a.predictions, tie)
+                    outcomes = list(found.values())
                     counts = [outcomes.count(kind) for kind in ("won", "tied", "lost")]
                     rate = 100 * (counts[0] + counts[1] / 2) / len(outcomes)
-                    p = statistics.sign_test(counts[0], counts[2])
+                    gains = [_GAINS[outcome] for outcome in outcomes]
+                    p = statistics.flip_test(evidence(one).nets(list(found), gains))
                     rows.append([title(method), str(a.seed), *map(str, counts), f"{rate:.2f}", f"{p:.3f}"])
     if not rows:
         return []
     header = ["Method", "Seed", "B won", "Tied", "B lost", "WinRate of B %", "p"]
-    caption = "Rewards of B's answers against A's of the same seed; p is the exact sign test, not corrected."
+    caption = (
+        "Rewards of B's answers against A's of the same seed; p is the exact sign test, not corrected, with one sign "
+        "for each family or group of near-duplicate rows."
+    )
     return [Table(header, rows, caption, strong=("HARGO",))]

@@ -42,6 +42,7 @@ def study(**over: Any) -> Study:
 
 
 def rows(per_task: int) -> list[Row]:
+    """Rows that look alike, each of a family of its own, so that all count as independent."""
     rng = random.Random(5)
     result = []
     for task in ("race_c", "race_fortran", "mlperf", "plp"):
@@ -55,7 +56,9 @@ def rows(per_task: int) -> list[Row]:
             }.get(task, rng.choice(["yes", "no"]))
             if number == 2:
                 prompt += " " + EVIL[0]
-            result.append(Row(f"{task}/{number:05d}", task, prompt, answer, {"split": "eval", "family": "f"}))
+            result.append(
+                Row(f"{task}/{number:05d}", task, prompt, answer, {"split": "eval", "family": f"{task} {number}"})
+            )
     return result
 
 
