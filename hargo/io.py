@@ -25,8 +25,12 @@ FILE_SYSTEM = {
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write `text` to `path` through a temporary file in the same folder, synced, then renamed."""
+    """Write `text` to `path` through a temporary file in the same folder, synced, then renamed.
+
+    Half a surrogate pair, which UTF-8 cannot hold, is written `\\ud800`: JSON reads that back as it was.
+    """
     path = Path(path)
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path)
     try:

@@ -33,6 +33,7 @@ def check(
     ] = None,
 ) -> None:
     """Print a verdict, its probability and the model for each file."""
+    from hargo.data.drb import printable
     from hargo.evaluation import check as checking
 
     study = read_study(config) if config else checking.study_of(model)
@@ -41,15 +42,16 @@ def check(
     for one in found:
         word = "undecided" if one.race is None else "race" if one.race else "no race"
         told = one.reason if one.p is None else f"P(yes) {one.p:.3f}"
-        print(f"{one.path}: {word}, {told}")
+        print(f"{printable(one.path)}: {word}, {told}")
     print(f"model: {checking.model_name(model)}")
     if sarif is not None:
         from hargo.io import write_json
 
+        sarif = sarif.expanduser()
         if sarif.is_dir():
             raise UserError(f"{sarif}: is a folder; --sarif names a file")
         write_json(sarif, checking.sarif(found, checking.model_name(model), Path.cwd()))
-        print(f"SARIF: {sarif}")
+        print(f"SARIF: {printable(sarif)}")
 
 
 @app.command()

@@ -60,7 +60,7 @@ def split_rows(rows: list[Row], options: DataOptions) -> Split:
                 f"data: the {side} side of {len(rows)} rows is empty; use more rows or another data.eval_fraction "
                 f"(raise {fix} if it is set)"
             )
-    report = {
+    report: dict[str, Any] = {
         "source": options.source,
         "path": options.path,
         "revision": options.revision,
@@ -88,7 +88,7 @@ def write(split: Split, out: Path) -> None:
 def digest(rows: list[Row]) -> str:
     """SHA-256 of the JSON-lines file that `save_rows` writes for these rows."""
     text = "".join(json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in rows)
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _counts(rows: list[Row]) -> dict[str, int]:

@@ -6,6 +6,7 @@ and strings are taken out (`hargo.data.scrub`), and file names never reach a pro
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,10 +19,11 @@ from hargo.data.records import Row
 from hargo.data.scrub import scrub_code
 from hargo.errors import UserError
 
+_FIXED = (".f", ".for", ".ftn", ".f77", ".fpp")
 #: suffix, in lower case -> task
 SUFFIXES = {
     **dict.fromkeys((".c", ".cc", ".cpp", ".cxx", ".c++"), "race_c"),
-    **dict.fromkeys((".f", ".for", ".f90", ".f95", ".f03", ".f08"), "race_fortran"),
+    **dict.fromkeys((*_FIXED, ".f90", ".f95", ".f03", ".f08", ".f18"), "race_fortran"),
 }
 
 #: the tasks that there are rows for
@@ -49,7 +51,7 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
 
     `meta` holds `number` (of the kernel), `source_file` and `split`. UserError where the folder has no kernel.
     """
-    folder = Path(options.path or "")
+    folder = Path(options.path or "").expanduser()
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; set it to a copy of DataRaceBench (with micro-benchmarks/)")
     rows = []
@@ -57,22 +59,60 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
         task, named = SUFFIXES.get(path.suffix.lower()), _NAME.fullmatch(path.stem)
         if task not in tasks or named is None or not path.is_file():
             continue
-        meta = {"split": "eval", "number": int(named[2]), "source_file": str(path.relative_to(folder))}
-        rows.append(Row(f"{task}/{named[1]}", str(task), prompt(read(path), str(task)), named[3].lower(), meta))
+        number = int(named[2])
+        meta = {
+            "split": "eval",
+            "number": number,
+            "family": family(number, named[1]),
+            "source_file": printable(path.relative_to(folder)),
+        }
+        text = prompt(read(path), str(task), language=language(path))
+        rows.append(Row(f"{task}/{printable(named[1])}", str(task), text, named[3].lower(), meta))
     if not rows:
         raise UserError(f"{folder}: no file is named like a kernel of DataRaceBench, e.g. DRB001-antidep1-orig-yes.c")
     return rows
 
 
+def family(number: int, name: str) -> str:
+    """What kernels written as variants of one another have in common: the name without number, version and rank.
+
+    `DRB001-antidep1-orig` and `DRB002-antidep1-var` are both `antidep`; a kernel without a name is its number.
+    """
+    stem = re.sub(r"^DRB\d+[-_]?", "", name, flags=re.IGNORECASE).lower()
+    stem = re.sub(r"[-_](?:orig|var|gpu|omp\d+)(?=[-_]|$)", "", stem)
+    return re.sub(r"[-_]?\d*$", "", stem) or str(number)
+
+
+def language(path: Path) -> str:
+    """`c`, `fixed` or `free`, by the file's name."""
+    suffix = path.suffix.lower()
+    return "c" if SUFFIXES[suffix] == "race_c" else "fixed" if suffix in _FIXED else "free"
+
+
+def printable(path: Path | str) -> str:
+    """A file's name as a line of text: control characters, which a terminal obeys, and bytes that are not UTF-8 are
+    written `\\x1b`."""
+    text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def read(path: Path) -> str:
-    """The program's text; bytes that are not UTF-8 are replaced."""
-    return path.read_text(encoding="utf-8", errors="replace")
+    """The program's text without a byte order mark; bytes that are not UTF-8 are replaced."""
+    try:
+        return path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise UserError(f"{printable(path)}: cannot be read ({error.strerror})") from None
 
 
-def prompt(code: str, task: str, frame: Framed | None = None) -> str:
-    """The scrubbed program between the words of `frame`, by default HPC-GPT's."""
+def prompt(code: str, task: str, frame: Framed | None = None, language: str | None = None) -> str:
+    """The scrubbed program between the words of `frame`, by default HPC-GPT's.
+
+    language: `c`, `free` or `fixed`; by default the task's, with the form told by the code
+    """
     before, _, after = frame or FRAMES[task]
-    return f"{before}\n{scrub_code(code, LANGUAGES[task]).strip()}\n{after}"
+    clean = scrub_code(code.lstrip("\n"), language or LANGUAGES[task])
+    clean = clean.strip("\n").rstrip() if language == "fixed" else clean.strip()
+    return f"{before}\n{clean}\n{after}"
 
 
 def frames_of(rows: Iterable[Row]) -> dict[str, Framed]:
@@ -103,14 +143,14 @@ def programs(paths: Sequence[Path]) -> list[tuple[Path, str]]:
     UserError for a path that is not there and for a named file that is no C, C++ or Fortran.
     """
     found: dict[Path, str] = {}
-    for path in paths:
+    for path in (given.expanduser() for given in paths):
         if path.is_dir():
             inside = sorted(item for item in path.rglob("*") if item.suffix.lower() in SUFFIXES and item.is_file())
             found |= {item: SUFFIXES[item.suffix.lower()] for item in inside}
         elif not path.is_file():
-            raise UserError(f"{path}: no such file or folder")
+            raise UserError(f"{printable(path)}: no such file or folder")
         elif path.suffix.lower() not in SUFFIXES:
-            raise UserError(f"{path}: not a C, C++ or Fortran file by its name ({', '.join(SUFFIXES)})")
+            raise UserError(f"{printable(path)}: not a C, C++ or Fortran file by its name ({', '.join(SUFFIXES)})")
         else:
             found[path] = SUFFIXES[path.suffix.lower()]
     if not found:

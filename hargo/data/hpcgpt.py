@@ -6,10 +6,11 @@ prompt is the instruction, followed by a line break and the input where there is
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from hargo.config.options import DataOptions
-from hargo.data.records import Row
+from hargo.data.records import Row, check_text, kind
 from hargo.errors import UserError
 from hargo.io import read_json
 
@@ -32,7 +33,7 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
 
     Raises UserError naming file, row (0-based) and fix where the folder, a file or a key is missing or not readable.
     """
-    folder = Path(options.path or "")
+    folder = Path(options.path or "").expanduser()
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; set data.path to the folder that holds {', '.join(FILES.values())}")
     rows: list[Row] = []
@@ -51,23 +52,32 @@ def read_file(path: Path, task: str) -> list[Row]:
         raise UserError(
             f"{path}: no such file; data.path must hold it for task {task!r}, or take the task out of `tasks`"
         )
-    value = read_json(path)
+    try:
+        value = read_json(path)
+    except RecursionError:
+        raise UserError(f"{path}: nested too deeply to be a list of rows") from None
     if not isinstance(value, list):
-        raise UserError(f"{path}: holds {_kind(value)}, not a list of objects with {', '.join(KEYS)}")
+        raise UserError(f"{path}: holds {kind(value)}, not a list of objects with {', '.join(KEYS)}")
     return [_row(path, task, number, item) for number, item in enumerate(value)]
 
 
 def _row(path: Path, task: str, number: int, item: object) -> Row:
     where = f"{path}, row {number}"
     if not isinstance(item, dict):
-        raise UserError(f"{where}: is {_kind(item)}, not an object; mend it or delete the row")
+        raise UserError(f"{where}: is {kind(item)}, not an object; mend it or delete the row")
     for key in KEYS:
         if key not in item:
             raise UserError(f'{where}: key {key!r} is missing; add it ("input" may be empty) or delete the row')
     for key in KEYS:
-        # An answer such as 896 may come as a number; anything nested is a damaged row.
-        if isinstance(item[key], dict | list) or item[key] is None:
-            raise UserError(f"{where}: key {key!r} holds {_kind(item[key])}; make it a string or delete the row")
+        # An answer such as 896 may come as a number; anything else is a damaged row.
+        value = item[key]
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
+            raise UserError(f"{where}: key {key!r} holds {kind(value)}; make it a string or delete the row")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(
+                f"{where}: key {key!r} holds {value}, which is no number; make it a string or delete the row"
+            )
+        check_text(str(value), f"{where}: key {key!r}")
     instruction, extra, output = (str(item[key]) for key in KEYS)
     return Row(
         id=f"{task}/{number:05d}",
@@ -76,8 +86,3 @@ def _row(path: Path, task: str, number: int, item: object) -> Row:
         answer=output,
         meta={"source_file": path.name, "source_row": number},
     )
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", type(None): "null", bool: "a truth value"}
-    return names.get(type(value), "a number")

@@ -7,6 +7,7 @@ without it most race-free programs would be flagged.
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 import shutil
@@ -21,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from hargo.data import sandbox
+from hargo.data.grammar import tokens
 from hargo.data.programs import take_apart, unwrap
 from hargo.data.records import Row
 from hargo.errors import UserError
 from hargo.tasks.race import label
 
-_MAIN = re.compile(r"\bmain\s*\(")
 _CPLUSPLUS = re.compile(r"#\s*include\s*<(?:iostream|vector|string|algorithm|c\w+)>|\bstd::|\busing namespace\b")
 _RACE = "ThreadSanitizer: data race"
 #: memory that libomp allocated for itself: tasks and their private copies, which it hands from one thread to another
@@ -118,7 +119,9 @@ def program_of(row: Row) -> str | None:
     if row.task != "race_c":
         return None
     code = unwrap(take_apart(row.prompt).code)
-    return code if _MAIN.search(code) else None
+    stream = [token for token in tokens(code, "c") if token.kind not in ("space", "comment", "layout")]
+    called = itertools.pairwise(stream)
+    return code if any((a.text, b.text) == ("main", "(") for a, b in called) else None
 
 
 def choose(rows: Sequence[Row], limit: int | None, everything: bool, seed: int = 0) -> list[Row]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from hargo import __version__
 from hargo.config import Study, study_from
 from hargo.config.options import PretrainOptions
 from hargo.data import drb
-from hargo.data.programs import LANGUAGES, has_directive
+from hargo.data.grammar import first_directive, has_directive
+from hargo.data.programs import LANGUAGES
 from hargo.data.records import Row
 from hargo.errors import UserError
 from hargo.io import read_json
@@ -36,7 +36,10 @@ def study_of(model: Path) -> Study | None:
     """The study that trained a model, from the `run.json` beside its folder; None where there is none."""
     for path in (model.parent / "run.json", model / "run.json"):
         if path.is_file():
-            return study_from(read_json(path)["study"], str(path))
+            made = read_json(path)
+            if not isinstance(made, dict) or not isinstance(made.get("study"), dict):
+                raise UserError(f"{path}: names no study; give the model's with --config")
+            return study_from(made["study"], str(path))
     return None
 
 
@@ -54,16 +57,16 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
     study = study or Study(name="check", pretrain=PretrainOptions())
     device = deterministic(study)
     tokenizer, policy = load_tokenizer(model), load_model(model, device)
-    texts = [drb.read(path) for path, _ in files]
+    texts, unread = _read([path for path, _ in files])
     rows = [
-        Row(str(path), task, drb.prompt(text, task, frames.get(task)), "")
+        Row(str(path), task, drb.prompt(text, task, frames.get(task), drb.language(path)), "")
         for (path, task), text in zip(files, texts, strict=True)
     ]
     prompts = [example.prompt for example in encode(tokenizer, rows, study.model)]
     room = getattr(policy.config, "max_position_embeddings", None)
     reasons = [
-        _undecidable(text, task, len(prompt), room)
-        for text, (_, task), prompt in zip(texts, files, prompts, strict=True)
+        unread.get(i) or _undecidable(text, drb.language(path), len(prompt), room)
+        for i, (text, (path, _), prompt) in enumerate(zip(texts, files, prompts, strict=True))
     ]
     asked = [i for i, reason in enumerate(reasons) if not reason]
     found: dict[int, Any] = dict(
@@ -72,11 +75,25 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
     if asked and any(choice is None for choice in found.values()):
         raise UserError(f"{model}: its tokenizer begins yes and no with the same token, so it has no P(yes)")
     findings = []
-    for i, (path, task) in enumerate(files):
-        line = _first_directive(texts[i], LANGUAGES[task])
+    for i, (path, _) in enumerate(files):
         p = p_yes(found[i]) if i in found else None
+        line = first_directive(texts[i], drb.language(path)) or 1
         findings.append(Finding(path, p, None if p is None else p >= threshold, line, reasons[i]))
     return findings
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[str], dict[int, str]]:
+    """The programs' texts, and why some cannot be had: one bad file must not cost the verdicts of the others."""
+    texts, reasons = [], {}
+    for i, path in enumerate(paths):
+        try:
+            text = drb.read(path)
+        except UserError as error:
+            text, reasons[i] = "", str(error).removeprefix(f"{drb.printable(path)}: ")
+        if "\0" in text:
+            text, reasons[i] = "", "not a text file (it holds a zero byte)"
+        texts.append(text)
+    return texts, reasons
 
 
 def _frames(study: Study) -> dict[str, Any]:
@@ -89,29 +106,20 @@ def _frames(study: Study) -> dict[str, Any]:
     return {task: drb.Framed(before, "", after.lstrip("\n")) for task in LANGUAGES}
 
 
-def _undecidable(text: str, task: str, tokens: int, room: int | None) -> str:
-    if not has_directive(text, LANGUAGES[task]):
+def _undecidable(text: str, language: str, tokens: int, room: int | None) -> str:
+    if not has_directive(text, language):
         return "no OpenMP directive"
     if room is not None and tokens + 1 > room:
         return f"too long: {tokens} tokens, the model has room for {room}"
     return ""
 
 
-def _first_directive(text: str, language: str) -> int:
-    """1-based line of the first OpenMP directive; 1 where there is none. Lines end as editors and SARIF have it."""
-    if not has_directive(text, language):
-        return 1
-    lines = text.split("\n")
-    # what is read so far has one or not; a comment that this cuts in two is closed
-    ends = range(1, len(lines) + 1)
-    return 1 + bisect_left(ends, True, key=lambda n: has_directive("\n".join(lines[:n]) + "\n*/", language))
-
-
 def model_name(model: Path) -> str:
     """The model folder and the stage and seed that made it, where a `run.json` beside it knows."""
     path = model.parent / "run.json"
-    stage = read_json(path).get("stage") if path.is_file() else None
-    return f"{model} ({stage})" if stage else str(model)
+    made = read_json(path) if path.is_file() else None
+    stage = made.get("stage") if isinstance(made, dict) else None
+    return drb.printable(f"{model} ({stage})" if stage else str(model))
 
 
 def sarif(findings: Sequence[Finding], model: str, base: Path) -> dict[str, Any]:

@@ -52,8 +52,11 @@ def _model() -> Any:
 
 @lru_cache(maxsize=20_000)
 def embed(text: str) -> np.ndarray:
-    """The unit-length embedding of `text`, shape (384,), float32. The model cuts texts at 256 word pieces."""
-    vector: np.ndarray = _model().encode([text], normalize_embeddings=True, show_progress_bar=False)[0]
+    """The unit-length embedding of `text`, shape (384,), float32. The model cuts texts at 256 word pieces and reads
+    half a surrogate pair as a question mark."""
+    vector: np.ndarray = _model().encode(
+        [text.encode("utf-8", "replace").decode()], normalize_embeddings=True, show_progress_bar=False
+    )[0]
     vector.flags.writeable = False
     return vector
 

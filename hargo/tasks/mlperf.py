@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from hargo.tasks.base import Measure, Task, Verdict
-from hargo.tasks.values import normalise, values
+from hargo.tasks.values import alone, normalise, values
 
 _NUMBER = re.compile(
-    r"([-+]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?)"
+    r"([-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:e[-+]?[0-9]{1,3}(?!\w))?)"
     r"(?:\s*(%|[^\W\d_][^\W\d]*(?: [^\W\d]+){0,2}))?"
 )
-_WORD = re.compile(r"\w+(?:[.\-/]\w+)*")
+# a minus or point before a number belongs to it
+_WORD = re.compile(r"(?:(?<![\w.])(?:-?\.|-)(?=[0-9]))?\w+(?:[.\-/–]\w+)*")
 _STOP = frozenset(
     _WORD.findall("a an and are as at by for from has have if in is it its of on or that the to was with")
 )
@@ -71,15 +72,18 @@ def _same(a: str, b: str) -> bool:
 
 
 def _stands(value: str, said: str, given: list[str]) -> bool:
-    """Whether `value` stands by itself: not in a longer word, number (8 in 8.5 or 1,008) or id (8-K)."""
-    alone = r"(?<!\w)(?<!\w[.\-/])(?<!\d,)" + re.escape(value) + r"(?!\w)(?![.\-/]\w)(?!,\d{3}(?!\d))"
-    return bool(re.search(alone, said)) or any(_same(value, item) for item in given)
+    """Whether `value` stands by itself in the answer, or equals one of its values as a number."""
+    return bool(alone(value).search(said)) or any(_same(value, item) for item in given)
 
 
 # --- evaluation: nothing below is called by the reward, and nothing below calls it ---
 
-_PIECE = re.compile(r"[0-9]+(?:,[0-9]{3})+(?!\d)(?:\.[0-9]+)?|\w+(?:[.\-/]\w+)*|[^\w\s,;.\"'`*]")
-_PLAIN = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+# a number that no word, number or id goes on with; a word or id; any other sign
+_PIECE = re.compile(
+    r"(?<![\w.])(?P<number>[-+]?(?:(?:[0-9]+(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+)(?:e[-+]?[0-9]{1,3})?)"
+    r"(?!\w|[.\-/–]\w|,[0-9]{3}(?![0-9]))"
+    r"|(?:(?<![\w.])\.(?=[0-9]))?\w+(?:[.\-/–]\w+)*|[^\w\s,;.\"'`*]"
+)
 
 
 def judge(outputs: Sequence[str], references: Sequence[str]) -> list[Verdict]:
@@ -91,16 +95,11 @@ def judge(outputs: Sequence[str], references: Sequence[str]) -> list[Verdict]:
     verdicts = []
     for output, reference in zip(outputs, references, strict=True):
         said = normalise(output)
-        em = bool(normalise(reference)) and bool(_boundary_match(normalise(reference), said))
+        em = bool(normalise(reference)) and bool(alone(normalise(reference)).search(said))
         whole = bool(said) and said == normalise(reference)
         scores = {"em": float(em), "em_whole": float(whole)}
         verdicts.append(Verdict(said or None, whole or _deserves_half(output, reference), scores))
     return verdicts
-
-
-def _boundary_match(reference: str, said: str) -> re.Match[str] | None:
-    flexible = r"\s+".join(re.escape(word) for word in reference.split())
-    return re.search(rf"(?<!\w)(?<!\w[.\-/])(?<!\d,){flexible}(?!\w)(?![.\-/]\w)(?!,\d\d\d(?!\d))", said)
 
 
 def _deserves_half(output: str, reference: str) -> bool:
@@ -117,12 +116,15 @@ def _deserves_half(output: str, reference: str) -> bool:
 
 
 def _pieces(text: str) -> list[str]:
-    """Tokens of a text; numbers lose commas and trailing zeros, so that equal numbers are equal tokens."""
-    pieces = []
-    for piece in _PIECE.findall(text.casefold()):
-        plain = piece.replace(",", "")
-        pieces.append(format(Decimal(plain).normalize(), "f") if _PLAIN.fullmatch(plain) else piece)
-    return pieces
+    """Tokens of a text; numbers are written in one way, so that equal numbers are equal tokens."""
+    return [_plain(m["number"]) if m["number"] else m.group() for m in _PIECE.finditer(normalise(text))]
+
+
+def _plain(number: str) -> str:
+    """A number without commas, exponent and needless zeros or sign: `+1,024.50` is `1024.5`."""
+    digits = format(Decimal(number.replace(",", "")), "f")
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits == "-0" else digits
 
 
 def _contains(sequence: list[str], part: list[str]) -> bool:
@@ -143,10 +145,10 @@ def _agree(given: list[str], wanted: list[str]) -> bool:
 
 
 def _amount(pieces: list[str]) -> tuple[Decimal, str] | None:
-    match = re.fullmatch(r"([+-]?) ?([0-9.]*[0-9]) ?(%|[a-z]+(?: [a-z]+){0,2})?", " ".join(pieces))
-    if not match or not _PLAIN.fullmatch(match.group(2)):
+    match = re.fullmatch(r"([+-]? ?)((?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)) ?(%|[a-z]+(?: [a-z]+){0,2})?", " ".join(pieces))
+    if not match:
         return None
-    return Decimal(match.group(1) + match.group(2)), match.group(3) or ""
+    return Decimal(match.group(1).strip() + match.group(2)), match.group(3) or ""
 
 
 TASK = Task(

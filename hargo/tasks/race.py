@@ -14,8 +14,12 @@ from hargo.tasks.base import Pool, Task, Verdict
 
 RACES = Pool("race", "Race")
 
-_WHOLE = re.compile(r"\s*(yes|no)\s*\.?\s*", re.IGNORECASE)
-_WORD = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+# letters of ASCII only: ignoring case as Unicode does would take the long s of `yeſ` for an s
+_LABEL = "([yY][eE][sS]|[nN][oO])"
+# a letter with a mark on it is another letter; joiners and marks are no word characters to `re`
+_PART = r"[\w\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200d\u2060\u20d0-\u20ff\ufe00-\ufe2f]"
+_WHOLE = re.compile(rf"\s*{_LABEL}\s*\.?\s*")
+_WORD = re.compile(rf"(?<!{_PART}){_LABEL}(?!{_PART})")
 
 
 def label(reference: str) -> str | None:

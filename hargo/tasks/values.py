@@ -14,9 +14,19 @@ _SEPARATOR = re.compile(r"\s*;\s*|\s*,\s+|\s*,(?!\d{3}(?!\d))|,?\s+and\s+")
 
 
 def normalise(text: str) -> str:
-    """The form in which texts are compared: NFC, lower case, single spaces, no quotes or stop around it."""
-    text = unicodedata.normalize("NFC", text).casefold()
+    """The form in which texts are compared: NFC, lower case, single spaces, one minus, no quotes or stop
+    around it."""
+    text = unicodedata.normalize("NFC", text).replace("\N{MINUS SIGN}", "-").casefold()
     return " ".join(text.split()).strip("\"'`*“”‘’ ").rstrip(".").rstrip()
+
+
+def alone(value: str) -> re.Pattern[str]:
+    """A pattern that finds `value`, which is normalised, where it stands by itself: not in a longer word, number (8 in
+    8.5, .8, -8, 1,008 or 8\N{EN DASH}16) or id (8-K)."""
+    flexible = r"\s+".join(re.escape(word) for word in value.split())
+    number = r"(?<![.\-])(?<!\d['’])" if value[:1].isdigit() or re.match(r"\.\d", value) else ""
+    before = rf"(?<!\w)(?<!\w[.\-/–])(?<!\d,){number}"
+    return re.compile(rf"{before}{flexible}(?!\w)(?![.\-/–]\w)(?!,\d{{3}}(?!\d))(?!['’]\d)")
 
 
 def values(text: str) -> list[str]:
