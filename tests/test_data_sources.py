@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -13,7 +14,9 @@ import pytest
 
 from hargo.config.options import DataOptions
 from hargo.data import build, hpcgpt
+from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.io import read_jsonl, write_jsonl
 
 TASKS = ["race_c", "race_fortran", "mlperf", "plp"]
 GOOD = {"instruction": "What?", "input": "", "output": "896"}
@@ -81,7 +84,9 @@ SCRIPT = """
 import sys
 from hargo.config.options import DataOptions
 from hargo.data.hub import load
+from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.io import read_jsonl, write_jsonl
 try:
     print(len(load(DataOptions(source="hub", path=sys.argv[1]), ["race_c", "plp"])))
 except UserError as error:
@@ -111,3 +116,97 @@ def test_hub_offline_reads_the_cache(tmp_path: Path, shared_data: Path) -> None:
     (cached / "refs" / "main").write_text("0" * 40)
     shutil.copytree(shared_data / "hpcgpt", cached / "snapshots" / ("0" * 40))
     assert run_offline(tmp_path, "HPC-GPT/HPC") == str(1858 + 603)
+
+
+def test_text_that_no_file_can_hold_and_numbers_that_are_none_are_named(tmp_path: Path) -> None:
+    for text, words in (
+        (r'[{"instruction": "a", "input": "", "output": "b"}, {"instruction": "x\ud83d", "input": "", "output": "b"}]',
+         ["row 1", "'instruction'", r"half a surrogate pair (\ud83d) at character 1"]),
+        ('[{"instruction": "a", "input": "", "output": NaN}]', ["row 0", "'output'", "nan"]),
+        ('[{"instruction": "a", "input": "", "output": true}]', ["row 0", "'output'", "a truth value"]),
+        ("[" * 100_000, ["task1_plp.json", "nested too deeply"]),
+        ("\ufeff[]", ["task1_plp.json", "BOM"]),
+    ):  # fmt: skip
+        with pytest.raises(UserError) as caught:
+            hpcgpt.load(folder(tmp_path, text), ["plp"])
+        message = str(caught.value)
+        assert all(word in message for word in words) and "\n" not in message, message
+    whole = r'[{"instruction": "\ud83d\ude00\u0000", "input": "", "output": "b"}]'
+    assert hpcgpt.load(folder(tmp_path, whole), ["plp"])[0].prompt == "\N{GRINNING FACE}\0"
+
+
+def test_a_path_may_begin_with_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder(tmp_path / "data", [GOOD])
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert len(hpcgpt.load(DataOptions(source="hpcgpt", path="~/data"), ["plp"])) == 1
+
+
+# --- rows in JSON lines ---
+
+ROW = {"id": "plp/0", "task": "plp", "prompt": "Q", "answer": "A", "meta": {}}
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ([1], "is a list, not an object"),
+        ({**ROW, "id": 3}, "'id' holds a number"),
+        ({**ROW, "id": " "}, "'id' is blank"),
+        ({**ROW, "answer": None}, "'answer' holds null"),
+        ({**ROW, "meta": "x"}, "'meta' holds a string"),
+        ({**ROW, "label": "yes"}, "unknown key 'label'"),
+        ({"id": "a"}, "'task' is missing"),
+        ({**ROW, "prompt": "\ud800"}, r"half a surrogate pair (\ud800)"),
+        (ROW, "id 'plp/0' is that of row 1 too"),
+    ],
+)
+def test_a_row_that_is_none_is_named(tmp_path: Path, row: object, words: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(f"{json.dumps(ROW)}\n{json.dumps(row)}\n")
+    with pytest.raises(UserError) as caught:
+        load_rows(path)
+    assert f"{path}, row 2" in str(caught.value) and words in str(caught.value)
+
+
+def test_half_a_surrogate_pair_in_an_output_is_written_and_read_back(tmp_path: Path) -> None:
+    value = {"output": "a\ud800b\N{GRINNING FACE}"}
+    write_jsonl(tmp_path / "x.jsonl", [value])
+    assert read_jsonl(tmp_path / "x.jsonl") == [value]
+    rows = [Row("plp/0", "plp", "Q\udc00", "A")]
+    build.write(build.Split(rows, rows, {}), tmp_path)
+    assert build.digest(rows) == hashlib.sha256((tmp_path / "eval.jsonl").read_bytes()).hexdigest()
+
+
+def test_a_build_depends_on_its_inputs_only(tmp_path: Path) -> None:
+    """Not on the order of a folder, the hash seed, the locale or the working folder."""
+    kernels = {f"DRB{n:03}-k{n}-{label}.{suffix}": f"int a{n};\n#pragma omp barrier\n"
+               for n, label, suffix in ((1, "yes", "c"), (2, "no", "cpp"), (3, "yes", "c"), (4, "no", "c"))}  # fmt: skip
+    script = """
+import sys
+from hargo.config.options import DataOptions
+from hargo.data import build
+for source, tasks, path in (("drb", ["race_c"], sys.argv[1]), ("embedded", ["race_c", "plp"], None)):
+    split = build.build(DataOptions(source=source, path=path, eval_fraction=0.5), tasks)
+    print(build.digest(split.train), build.digest(split.eval))
+"""
+    told = set()
+    for turn, order in enumerate((sorted(kernels), sorted(kernels, reverse=True))):
+        (tmp_path / str(turn) / "k").mkdir(parents=True)
+        for name in order:
+            (tmp_path / str(turn) / "k" / name).write_text(kernels[name])
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": str(turn),
+            "LC_ALL": ("C", "C.UTF-8")[turn],
+            "TZ": ("UTC", "Asia/Tokyo")[turn],
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", script, "k"],
+            cwd=tmp_path / str(turn),
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        told.add(done.stdout)
+    assert len(told) == 1

@@ -17,6 +17,7 @@ from test_metrics import race
 from hargo.cli import main
 from hargo.config.options import DataOptions
 from hargo.data import drb
+from hargo.data.grammar import first_directive
 from hargo.data.records import Row, load_rows, save_rows
 from hargo.data.scrub import telling_text
 from hargo.errors import UserError
@@ -278,3 +279,54 @@ def test_check_names_what_it_cannot_read(tmp_path: Path, name: str, words: str) 
     (tmp_path / "x.py").write_text("")
     with pytest.raises(UserError, match=words):
         check.check(tmp_path, [tmp_path / name])
+
+
+def test_one_bad_file_does_not_cost_the_verdicts_of_others(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "a\x1b[31m.c").write_text(RACY)
+    (source / "binary.c").write_bytes(b"\x7fELF\0\xff#pragma omp parallel\n")
+    (source / "broken.c").write_bytes(b"\xef\xbb\xbf// \xff\xfe\n#pragma omp parallel\n{ x = 1; }\n")
+    os.symlink("nowhere", source / "dangling.c")
+    with open(os.fsencode(source) + b"/name\xff.c", "w") as file:
+        file.write(RACY)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    model = trained / "sft" / "model"
+    run(["race", "check", "~/src", "--model", model, "--threshold", 0, "--sarif", "~/out.sarif"], monkeypatch)
+    lines = capsys.readouterr().out.split("\n")
+    assert r"src/a\x1b[31m.c: race, P(yes)" in lines[0]
+    assert "binary.c: undecided, not a text file" in lines[1]
+    assert "broken.c: race, P(yes)" in lines[2] and r"name\xff.c: race, P(yes)" in lines[3]
+    found = json.loads((tmp_path / "out.sarif").read_text())
+    jsonschema.validate(found, SARIF)
+    places = [r["locations"][0]["physicalLocation"] for r in found["runs"][0]["results"]]
+    assert [place["artifactLocation"]["uri"] for place in places] == [
+        "src/a%1B%5B31m.c", "src/broken.c", "src/name%FF.c"
+    ]  # fmt: skip
+    assert places[1]["region"]["startLine"] == 2
+
+
+def test_an_unreadable_file_is_undecided(tmp_path: Path) -> None:
+    texts, reasons = check._read([tmp_path / "absent.c"])
+    assert texts == [""] and reasons == {0: "cannot be read (No such file or directory)"}
+
+
+def test_lines_are_counted_at_line_feeds_only() -> None:
+    """Form feeds and the like end no line for editors and SARIF."""
+    text = 'int a;\f\nint b;\x0b\x1c\x85\u2028\n  _Pragma("omp parallel")\n'
+    assert first_directive(text, "c") == 3
+
+
+def test_kernels_written_as_variants_share_a_family() -> None:
+    names = {
+        "DRB001-antidep1-orig": "antidep",
+        "DRB002-antidep1-var": "antidep",
+        "DRB166-taskdep4-orig-omp50": "taskdep",
+        "DRB150-missinglock1-orig-gpu": "missinglock",
+        "DRB101-task-value-orig": "task-value",
+        "DRB009": "9",
+    }
+    assert {name: drb.family(int(name[3:6]), name) for name in names} == names
