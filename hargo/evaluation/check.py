@@ -50,7 +50,7 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
     """
     from hargo.evaluation.choice import choices, p_yes
     from hargo.models.encode import encode
-    from hargo.models.load import deterministic, load_model, load_tokenizer
+    from hargo.models.load import deterministic, load_model, load_tokenizer, room_of
 
     files = drb.programs(paths)
     frames = _frames(study) if study else {}
@@ -63,7 +63,7 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
         for (path, task), text in zip(files, texts, strict=True)
     ]
     prompts = [example.prompt for example in encode(tokenizer, rows, study.model)]
-    room = getattr(policy.config, "max_position_embeddings", None)
+    room = room_of(policy)
     reasons = [
         unread.get(i) or _undecidable(text, drb.language(path), len(prompt), room)
         for i, (text, (path, _), prompt) in enumerate(zip(texts, files, prompts, strict=True))
