@@ -16,6 +16,7 @@ import torch
 
 from hargo.models import attention
 from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
+from hargo.models.tryout import Capability
 from hargo.rollout import Request, generate
 from hargo.training.pack import Group, pack, plan, score
 
@@ -24,7 +25,7 @@ GROUPS, ANSWER, PER_PASS = 4, 32, 1024
 
 def passes(model: Any, groups: list[Group], packed: bool) -> None:
     """Forward and backward over all groups, the gradient thrown away."""
-    attention._PACKS[model] = packed
+    attention._OF_MODEL[model] = Capability("layout" if packed else None, scores=True, pads=True)
     model.zero_grad(set_to_none=True)
     # the padded path takes a group at a time, which is about as many tokens
     rows = plan(groups, PER_PASS) if packed else [[i] for i in range(len(groups))]

@@ -30,7 +30,7 @@ def checks(study: Study | None = None) -> list[Check]:
     """All checks; with a study also whether its data and model can be reached without a network."""
     found = [_python(), *_packages(), *_devices(), _threads(), _embedding(), *_backends(), *_compilers(), _disk()]
     if study is not None:
-        found += [_data(study), _model(study)]
+        found += [_data(study), _model(study), *_packing(study)]
         if study.compute.device == "cuda" and not any(check.name == "GPU 0" for check in found):
             found.append(Check("compute.device", "missing", "cuda, but no GPU is usable", "set compute.device: cpu"))
     return found
@@ -171,6 +171,32 @@ def _model(study: Study) -> Check:
         advice = "snakemake fetches it (rule prefetch_model), or hargo model prefetch"
         return Check("Model", "ok" if there else "optional", f"package {options.path}", advice)
     return Check("Model", "ok", "made here")
+
+
+def _packing(study: Study) -> Iterator[Check]:
+    """How the study's model reads several answers, where its configuration is at hand."""
+    if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
+        return
+    from hargo.models.attention import capability
+    from hargo.models.prepare import configuration
+
+    try:
+        config = configuration(study)
+    except UserError as error:
+        yield Check("Packing", "missing", str(error), "set model.path to a model that transformers can read")
+        return
+    if config is None:
+        yield Check("Packing", "optional", "not known before the model is fetched", "run hargo doctor again then")
+        return
+    device = "cuda" if any(check.name == "GPU 0" for check in _devices()) else "cpu"
+    found = capability(config, study.compute.device if study.compute.device != "auto" else device)
+    said = {
+        "packs": f"{config.model_type}: a prompt is read once for all of its answers",
+        "padded": f"{config.model_type}: every answer is read with its own prompt, which takes longer: {found.reason}",
+        "refused": f"{config.model_type}: {found.reason}",
+    }
+    state: Literal["ok", "missing"] = "missing" if found.verdict == "refused" else "ok"
+    yield Check("Packing", state, said[found.verdict], "it cannot be trained here; choose a causal language model")
 
 
 def _cached(kind: str, name: str) -> bool:

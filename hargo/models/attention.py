@@ -12,18 +12,23 @@ is attended group by group.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+if TYPE_CHECKING:
+    from hargo.models.tryout import Capability
+
 logger = logging.getLogger(__name__)
 
-NAME = "hargo"
+NAME, SDPA = "hargo", "sdpa"
+Way = Literal["layout", "mask"]
 WORTH_SHARING = 8
 
 
@@ -198,92 +203,134 @@ def attention(
             module, query, key, value, attention_mask, dropout, scaling, sliding_window=sliding_window, **more
         )
     found = layout.attend(module.layer_idx, query, key, value, How(scaling, dropout, sliding_window))
-    return found.transpose(1, 2), None
+    return found.transpose(1, 2).contiguous(), None  # as transformers' own: some models take a view of it
 
 
-def enable(model: Any) -> bool:
-    """Have a model that computes attention by SDPA on the CPU use `attention`; whether it does.
+def switch_over(model: Any, back: bool = False) -> None:
+    """Have a model that computes attention by SDPA use `attention`; `back`: SDPA again.
 
-    On a GPU a row stays one call with a dense mask: the launches of many small ones would take longer.
+    Parts of a model may have configurations of their own.
     """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    if model.device.type == "cpu" and model.config._attn_implementation == "sdpa":
-        AttentionInterface.register(NAME, attention)
-        AttentionMaskInterface.register(NAME, sdpa_mask)
-        model.config._attn_implementation = NAME
-    return model.config._attn_implementation == NAME
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    old, new = (NAME, SDPA) if back else (SDPA, NAME)
+    for config in _configs(model):
+        if config._attn_implementation_internal == old:
+            config._attn_implementation_internal = new
+
+
+@contextmanager
+def switched_over(model: Any) -> Iterator[None]:
+    """`switch_over` while open."""
+    switch_over(model)
+    try:
+        yield
+    finally:
+        switch_over(model, back=True)
+
+
+def _configs(model: Any) -> Iterator[Any]:
+    for module in model.modules():
+        config = getattr(module, "config", None)
+        if hasattr(config, "_attn_implementation_internal"):
+            yield config
+
+
+def enable(model: Any) -> bool:
+    """Have a model whose packed rows are right by a `Layout` use `attention`; whether it does.
+
+    On a GPU a row stays one call with a dense mask: the launches of many small ones would take longer.
+    """
+    if capability(model).way != "layout":
+        return False
+    if implementation(model.config) != NAME:
+        switch_over(model)
+    return True
 
 
 def for_attention(layout: Layout, model: Any) -> dict[str, Any]:
+    """The layout as inputs of a model that packs."""
+    enable(model)
+    way = capability(model).way
+    assert way is not None, "a model that does not pack"
+    return inputs_of(layout, model, way)
+
+
+def inputs_of(layout: Layout, model: Any, way: Way) -> dict[str, Any]:
     """The layout as a model's inputs: itself where `attention` computes it, else as dense masks.
 
     Where some layers see a sliding window of positions only they get a narrower one.
     """
-    if enable(model):
+    if way == "layout":
         return {"attention_mask": None, "layout": layout}
-    window = getattr(model.config, "sliding_window", None)
-    kinds = getattr(model.config, "layer_types", None)
+    config = model.config.get_text_config(decoder=True)
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
     full = _for_kernel(layout.dense(), model)
-    if window is None or (kinds and "sliding_attention" not in kinds):
+    if window is None or (kinds and not any("sliding" in kind for kind in kinds)):
         return {"attention_mask": full}
     narrow = _for_kernel(layout.dense(window), model)
-    return {"attention_mask": {"full_attention": full, "sliding_attention": narrow} if kinds else narrow}
+    if not kinds:
+        return {"attention_mask": narrow}
+    named = {*kinds, "full_attention", "sliding_attention"}
+    return {"attention_mask": {kind: narrow if "sliding" in kind else full for kind in named}}
 
 
 def _for_kernel(mask: Tensor, model: Any) -> Tensor:
     """[N, N] -> [1, 1, N, N]; SDPA takes a boolean mask, eager attention adds its mask to the scores."""
     mask = mask.to(model.device)[None, None]
-    if model.config._attn_implementation != "eager":
+    if implementation(model.config) != "eager":
         return mask
     return torch.zeros_like(mask, dtype=model.dtype).masked_fill(~mask, torch.finfo(model.dtype).min)
 
 
-_PACKS: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+def implementation(config: Any) -> str | None:
+    """The name of the attention function that a model of this configuration uses, None before it has one."""
+    return config.get_text_config(decoder=True)._attn_implementation
+
+
+_OF_MODEL: WeakKeyDictionary[Any, Capability] = WeakKeyDictionary()
+_OF_KIND: dict[tuple[str, str | None, str], Capability] = {}
+
+
+def capability(model: Any, device: str = "cpu") -> Capability:
+    """How several sequences may be computed together by a model, or by one of a configuration.
+
+    It depends on the architecture alone: each way is tried on a small copy of it, once in a process.
+    model: a model or its configuration; device: its kind, for a configuration
+    """
+    if not hasattr(model, "config"):
+        return _of_kind(model, device)
+    if model not in _OF_MODEL:
+        _OF_MODEL[model] = _of_kind(model.config, model.device.type)
+    return _OF_MODEL[model]
+
+
+def _of_kind(config: Any, device: str) -> Capability:
+    from hargo.models.tryout import try_out
+
+    name = implementation(config)
+    name = SDPA if name == NAME else name
+    kind = (config.to_json_string(), name, device)
+    if kind not in _OF_KIND:
+        _OF_KIND[kind] = try_out(config, name, layouts=device == "cpu")
+    return _OF_KIND[kind]
+
+
+_TOLD: WeakSet[Any] = WeakSet()
 
 
 def packs(model: Any) -> bool:
-    """Whether a packed row gives what its sequences alone give, tried out once for every model.
-
-    It does not where a layer carries a state along the row or ignores mask and position ids.
-    """
-    if model not in _PACKS:
-        _PACKS[model] = _try_out(model)
-        if not _PACKS[model]:
-            logger.warning(
-                "%s cannot compute packed rows: every response is read with its own prompt, which takes longer",
-                type(model).__name__,
-            )
-    return _PACKS[model]
-
-
-@torch.no_grad()
-def _try_out(model: Any) -> bool:
-    """Two prompts with two answers each, packed and alone; and as one text, for the size of a fault."""
-    prompts, answers = [[5, 6, 7], [8, 9]], [[[10, 11, 12], [13, 14, 15]], [[16, 17], [18, 19, 20]]]
-    alone: list[Tensor] = []
-    ids: list[int] = []
-    positions: list[int] = []
-
-    def ask(ids: list[int], positions: list[int], **more: Any) -> Tensor:
-        row, places = (torch.tensor([x], device=model.device) for x in (ids, positions))
-        return model(input_ids=row, position_ids=places, use_cache=False, **more).logits[0]
-
-    try:
-        for prompt, both in zip(prompts, answers, strict=True):
-            ids, positions = ids + prompt, [*positions, *range(len(prompt))]
-            for number, answer in enumerate(both):
-                text = prompt + answer
-                found = ask(text, list(range(len(text))))
-                alone.append(found if number == 0 else found[len(prompt) :])
-                ids, positions = ids + answer, [*positions, *range(len(prompt), len(text))]
-        layout = Layout(tuple((len(p), tuple(map(len, both))) for p, both in zip(prompts, answers, strict=True)))
-        wanted = torch.cat(alone)
-        tolerance = 1e-4 if wanted.dtype in (torch.float32, torch.float64) else 0.1
-        gap = (ask(ids, positions, **for_attention(layout, model)) - wanted).abs().max()
-        fault = (ask(ids, list(range(len(ids)))) - wanted).abs().max()
-    except (TypeError, ValueError, RuntimeError, KeyError, AttributeError):
-        return False
-    # far above rounding, far below what a layer that mixes neighbours does
-    return bool(gap <= tolerance * fault)
+    """Whether a packed row gives what its sequences alone give; says so once where it does not."""
+    found = capability(model)
+    if not found.packs and model not in _TOLD:
+        _TOLD.add(model)
+        logger.warning(
+            "%s cannot compute packed rows: %s; every response is read with its own prompt, which takes longer",
+            type(model).__name__,
+            found.reason,
+        )
+    return found.packs

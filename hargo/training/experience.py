@@ -60,9 +60,9 @@ class Demonstrations:
         options: SFTOptions | PretrainOptions,
         method: Method,
         seed: int,
-        device: torch.device,
+        model: Any,
     ):
-        self.groups, self.options, self.method, self.device = groups, options, method, device
+        self.groups, self.options, self.method, self.model = groups, options, method, model
         self.order = Order(len(groups), options.batch_size, seed, stage=0)
 
     def steps(self) -> int:
@@ -72,7 +72,7 @@ class Demonstrations:
 
     def batch(self, step: int) -> Batch:
         groups = [self.groups[i] for i in self.order.indices(step)]
-        return Batch.of(groups, self.options.tokens_per_pass, self.device)
+        return Batch.of(groups, self.options.tokens_per_pass, self.model)
 
 
 class Preferences:
@@ -115,7 +115,7 @@ class Preferences:
         return batch
 
     def _packed(self, groups: list[Group]) -> Batch:
-        return Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+        return Batch.of(groups, self.options.tokens_per_pass, self.policy)
 
     def _known(self, pair: int, width: int) -> Tensor:
         """log pi_ref of a pair's answers, [2, width], asked for once and alone: it does not matter in which step."""
@@ -167,7 +167,7 @@ class Rollouts:
         groups = [
             Group(example.prompt, [c.ids for c in group]) for example, group in zip(examples, completions, strict=True)
         ]
-        batch = Batch.of(groups, self.options.tokens_per_pass, self.policy.device)
+        batch = Batch.of(groups, self.options.tokens_per_pass, self.policy)
         if past is not None and past.logits is not None and len(batch.passes) == 1:
             batch.past = past
         del past  # where it is of no use, its memory is

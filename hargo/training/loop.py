@@ -19,7 +19,7 @@ from torch import Tensor
 from hargo.config.options import OptimOptions
 from hargo.errors import Interrupted, UserError
 from hargo.methods.base import Method, Tokens
-from hargo.models.attention import Past
+from hargo.models.attention import Past, packs
 from hargo.training import checkpoint
 from hargo.training.log import StepLog
 from hargo.training.pack import Group, Packed, Scores, pack, plan, rows_of, score
@@ -56,9 +56,11 @@ class Batch:
     metrics: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, groups: list[Group], tokens_per_pass: int, device: torch.device) -> Batch:
-        passes = plan(groups, tokens_per_pass)
-        return cls(groups, passes, [pack([groups[i] for i in indices], device) for indices in passes])
+    def of(cls, groups: list[Group], tokens_per_pass: int, model: Any) -> Batch:
+        """The passes over `groups` that `model` makes, each of about as many tokens at most as are asked for."""
+        passes = plan(groups, tokens_per_pass, packs(model))
+        packed = [pack([groups[i] for i in indices], model.device, tokens_per_pass) for indices in passes]
+        return cls(groups, passes, packed)
 
     def responses(self, number: int) -> list[int]:
         """Indices among all R responses of those in pass `number`."""
@@ -105,7 +107,20 @@ def make_optimizer(model: torch.nn.Module, options: OptimOptions, fused: bool = 
     return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2), fused=fused)
 
 
-def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: str, *, fused: bool = True) -> None:
+#: largest difference that is rounding, by the precision of products, between log-probabilities sampled and trained on
+ROUNDING = {"float32": 0.05, "bfloat16": 0.5}
+
+
+def run(
+    model: Any,
+    stage: Stage,
+    options: OptimOptions,
+    folder: Path,
+    title: str,
+    *,
+    fused: bool = True,
+    precision: str = "float32",
+) -> None:
     """Train `model` in place for all of the stage's steps, from the newest checkpoint in `folder` if there is one.
 
     Asked to stop by SIGTERM or SIGUSR2 it finishes the step, writes a checkpoint and raises Interrupted.
@@ -127,7 +142,7 @@ def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: st
                 rate = learning_rate(options, step, total)
                 for group in optimizer.param_groups:
                     group["lr"] = rate
-                record = train_step(model, stage, optimizer, options, step)
+                record = train_step(model, stage, optimizer, options, step, ROUNDING[precision])
                 seconds = time.monotonic() - began
                 log.write({"step": step + 1, "learning_rate": rate, **record, "seconds": round(seconds, 4)})
                 asked = stop()
@@ -141,9 +156,17 @@ def run(model: Any, stage: Stage, options: OptimOptions, folder: Path, title: st
 
 
 def train_step(
-    model: Any, stage: Stage, optimizer: torch.optim.Optimizer, options: OptimOptions, step: int
+    model: Any,
+    stage: Stage,
+    optimizer: torch.optim.Optimizer,
+    options: OptimOptions,
+    step: int,
+    rounding: float = ROUNDING["float32"],
 ) -> dict[str, Any]:
-    """One batch: `inner_passes` optimiser steps on it. Returns the figures for the log."""
+    """One batch: `inner_passes` optimiser steps on it. Returns the figures for the log.
+
+    rounding: largest gap to the rollout, in nats, that step 0 may show; UserError where it is more
+    """
     optimizer.zero_grad(set_to_none=True)  # of the step before: a rollout can use the memory
     batch = stage.batch(step)
     sampled = batch.advantages is not None
@@ -172,6 +195,8 @@ def train_step(
             if "ratio" in found:
                 gap = (scores.logp.detach() - old[number]).abs().max()
                 ratio_max = max(ratio_max, math.exp(min(20.0, float(gap))))
+        if step == 0:
+            _check_gap(model, gap_to_rollout, rounding)
         norm = clip_gradient(model, options.max_grad_norm)
         if not math.isfinite(norm):
             raise UserError(f"the gradient is not finite at step {step + 1}; lower learning_rate or max_grad_norm")
@@ -201,6 +226,16 @@ def _gap_to_rollout(batch: Batch, number: int, scores: Scores) -> float:
     rows = batch.responses(number)
     sampled = torch.tensor([value for row in rows for value in batch.sampled_logp[row]], device=scores.logp.device)
     return float((scores.logp.detach()[scores.mask] - sampled).abs().max())
+
+
+def _check_gap(model: Any, gap: float, rounding: float) -> None:
+    """UserError, before any weight has changed, where training does not see the model that was sampled."""
+    if not gap <= rounding:
+        raise UserError(
+            f"rollout_gap is {gap:.3g} at step 1: {type(model).__name__} gives sampled tokens other log-probabilities "
+            f"in training than in sampling, by more than rounding ({rounding:g}), so that RL would learn from a model "
+            "that was not sampled; nothing was changed: choose another model, and please report this one"
+        )
 
 
 def _tokens(batch: Batch, number: int, scores: Scores, old: Tensor) -> Tokens:

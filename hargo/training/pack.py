@@ -8,19 +8,24 @@ not at all. Costs P + G R tokens per group where the usual padded batch costs G 
 and gradients are those of each sequence alone. The idea is published as Prefix Grouper (arXiv 2506.05433).
 
 Where the rollout has read the prompts with a gradient (`Past`), a row holds the responses alone.
+
+A model that cannot take such a row reads its responses apart (`hargo.training.apart`), which costs more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from hargo.models.attention import Continued, Layout, Past, common_prefix, for_attention, packs
+from hargo.training import apart
 from hargo.training.logprob import log_probabilities
 
 
@@ -35,6 +40,11 @@ class Group:
     def tokens(self) -> int:
         return len(self.prompt) + sum(len(response) for response in self.responses)
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the prompt and its longest response."""
+        return len(self.prompt) + max(map(len, self.responses), default=0)
+
 
 @dataclass(frozen=True)
 class Packed:
@@ -46,6 +56,7 @@ class Packed:
     scored: [S], positions whose next-token distribution scores `targets` [S]
     slots: [S], place of each score in a flattened [R, width] matrix
     responses, width: R and T of that matrix
+    most: tokens, padding included, that a model which reads every response apart may compute at a time
     """
 
     groups: list[Group]
@@ -57,28 +68,37 @@ class Packed:
     slots: Tensor
     responses: int
     width: int
+    most: int | None = None
 
 
-def plan(groups: Sequence[Group], tokens_per_pass: int) -> list[list[int]]:
-    """Indices of the groups of each pass: first-fit by falling length. A longer group has a pass of its own."""
-    order = sorted(range(len(groups)), key=lambda i: (-groups[i].tokens, i))
+def plan(groups: Sequence[Group], tokens_per_pass: int, packed: bool = True) -> list[list[int]]:
+    """Indices of the groups of each pass: first-fit by falling length. A longer group has a pass of its own.
+
+    packed: a pass costs the tokens of its groups; otherwise its responses times the longest of them with its prompt
+    """
+
+    def cost(indices: list[int]) -> int:
+        chosen = [groups[i] for i in indices]
+        if packed:
+            return sum(group.tokens for group in chosen)
+        return sum(len(group.responses) for group in chosen) * max(group.longest for group in chosen)
+
+    order = sorted(range(len(groups)), key=lambda i: (-(groups[i].tokens if packed else groups[i].longest), i))
     passes: list[list[int]] = []
-    room: list[int] = []
     for index in order:
-        size = groups[index].tokens
-        for k, free in enumerate(room):
-            if size <= free:
-                passes[k].append(index)
-                room[k] -= size
-                break
+        fitting = (indices for indices in passes if cost([*indices, index]) <= tokens_per_pass)
+        if (found := next(fitting, None)) is not None:
+            found.append(index)
         else:
             passes.append([index])
-            room.append(tokens_per_pass - size)
     return [sorted(indices) for indices in passes]
 
 
-def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
-    """Lay the groups out in one row. Every prompt needs a token, whose state predicts the first answer token."""
+def pack(groups: Sequence[Group], device: torch.device | str = "cpu", most: int | None = None) -> Packed:
+    """Lay the groups out in one row. Every prompt needs a token, whose state predicts the first answer token.
+
+    most: see `Packed`
+    """
     prefix = common_prefix([group.prompt for group in groups])
     ids: list[int] = [*groups[0].prompt[:prefix]]
     positions: list[int] = [*range(prefix)]
@@ -117,6 +137,7 @@ def pack(groups: Sequence[Group], device: torch.device | str = "cpu") -> Packed:
         slots=long(rows) * width + long(columns),
         responses=row,
         width=width,
+        most=most,
     )
 
 
@@ -163,26 +184,31 @@ def score(
     past: the prompts as the rollout read them with these weights; only the responses are then computed
     A model that cannot compute a packed row gets every response with a prompt of its own, which costs more.
     """
+    measure = partial(log_probabilities, temperature=temperature, plain=plain, entropy=entropy)
     if past is not None:
         assert not values, "a critic reads whole rows"
         parts = _continue(model, packed, past)
-        found = [log_probabilities(*part[:2], temperature, plain=plain, entropy=entropy) for part in parts]
-        logp, at_one, spread = (torch.cat(x) for x in zip(*found, strict=True))
-        return _scores(packed, torch.cat([part[2] for part in parts]), logp, at_one, spread)
-    states: list[Tensor] = []
-    hook = None
-    if values:  # what the output layer reads are the states at the scored positions
-        head = model.get_output_embeddings()
-        hook = head.register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))
-    inputs, kept = (_row(packed, model), None) if packs(model) else _rows(packed)
-    logits = model(**inputs, use_cache=False).logits
-    if hook is not None:
-        hook.remove()
-    logp, at_one, spread = log_probabilities(
-        _scored(logits, kept), packed.targets, temperature, plain=plain, entropy=entropy
-    )
-    worth = model.value_head(_scored(states[0], kept))[:, 0] if values else None
-    return _scores(packed, packed.slots, logp, at_one, spread, worth)
+        results = [measure(logits, targets) for logits, targets, _ in parts]
+        return _scores(packed, torch.cat([part[2] for part in parts]), *map(torch.cat, zip(*results, strict=True)))
+    if packs(model):
+        where = {"position_ids": packed.position_ids, **for_attention(packed.layout, model)}
+        logits, states = apart.read(model, packed.input_ids, packed.scored, values, **where)
+        found = measure(logits[0], packed.targets)
+        return _scores(packed, packed.slots, *found, None if states is None else model.value_head(states[0])[:, 0])
+
+    def one(rows: apart.Rows) -> tuple[Tensor, ...]:
+        logits, states = apart.read(model, rows.ids, rows.keep, values)
+        worth = () if states is None else (model.value_head(states[rows.kept])[:, 0],)
+        return (*measure(logits[rows.kept], rows.targets), *worth)
+
+    texts = [(group.prompt, response) for group in packed.groups for response in group.responses]
+    parts = [
+        apart.lay_out(texts, numbers, packed.width, packed.input_ids.device)
+        for numbers in apart.batches(texts, packed.most)
+    ]
+    again = len(parts) > 1 and torch.is_grad_enabled()
+    results = [checkpoint(one, part, use_reentrant=False) if again else one(part) for part in parts]
+    return _scores(packed, torch.cat([part.slots for part in parts]), *map(torch.cat, zip(*results, strict=True)))
 
 
 def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tensor, Tensor]]:
@@ -228,42 +254,3 @@ def _scores(
     mask = matrix(torch.ones_like(logp)).bool()
     worth = torch.zeros_like(at_one) if worth is None else worth
     return Scores(matrix(logp), mask, matrix(at_one), matrix(spread), matrix(worth))
-
-
-def _row(packed: Packed, model: Any) -> dict[str, Any]:
-    """The packed row as a model's inputs."""
-    return {
-        "input_ids": packed.input_ids,
-        "position_ids": packed.position_ids,
-        "logits_to_keep": packed.scored,
-        **for_attention(packed.layout, model),
-    }
-
-
-def _rows(packed: Packed) -> tuple[dict[str, Any], Tensor]:
-    """Each response behind its own prompt, as a model's inputs: [R, N], prompts padded on the left.
-
-    And which of the last T + 1 positions of each row predict a token of its response: [R, T + 1] bool.
-    """
-    pairs = [(group.prompt, response) for group in packed.groups for response in group.responses]
-    before, after = max(len(prompt) for prompt, _ in pairs), packed.width
-    ids = torch.zeros(len(pairs), before + after, dtype=torch.long)
-    real = torch.zeros_like(ids)
-    kept = torch.zeros(len(pairs), after + 1, dtype=torch.bool)
-    for row, (prompt, response) in enumerate(pairs):
-        span = slice(before - len(prompt), before + len(response))
-        ids[row, span] = torch.tensor(prompt + response)
-        real[row, span] = 1
-        kept[row, : len(response)] = True
-    inputs = {
-        "input_ids": ids,
-        "attention_mask": real,
-        "position_ids": (real.cumsum(-1) - 1).clamp(min=0),
-    }
-    device = packed.input_ids.device
-    return {**{k: v.to(device) for k, v in inputs.items()}, "logits_to_keep": after + 1}, kept.to(device)
-
-
-def _scored(values: Tensor, kept: Tensor | None) -> Tensor:
-    """[1, S, n] of a packed row or [R, T + 1, n] of padded ones -> [S, n]."""
-    return values[0] if kept is None else values[kept]

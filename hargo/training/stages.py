@@ -26,6 +26,7 @@ from hargo.io import write_json
 from hargo.methods.base import Method
 from hargo.methods.sft import Method as SFT
 from hargo.models.adapt import WithoutAdapters, add_adapters, add_critic, plain
+from hargo.models.attention import capability
 from hargo.models.encode import Example
 from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
 from hargo.training import checkpoint, loop, outputs
@@ -50,7 +51,7 @@ def pretrain(study: Study, model: Path, data: Path, out: Path, checkpoints: Path
     # the first token has nothing before it to be predicted from: it is the prompt
     texts = [[*example.prompt, *example.answer] for example in repeated(run.examples, options.repeat)]
     groups = [Group(text[:1], [text[1:]]) for text in texts]
-    run.train(Demonstrations(groups, options, SFT(), 0, run.device), max(map(len, texts)))
+    run.train(Demonstrations(groups, options, SFT(), 0, run.model), max(map(len, texts)))
 
 
 def sft(study: Study, seed: int, model: Path, data: Path, out: Path, checkpoints: Path) -> None:
@@ -143,6 +144,7 @@ class _Run:
         torch.manual_seed(seed)
         self.tokenizer = load_tokenizer(model)
         self.model = load_model(model, self.device, study.compute)
+        capability(self.model).require(type(self.model).__name__)
         self.examples = training_examples(study, self.tokenizer, data, options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {self.title}")
@@ -167,7 +169,7 @@ class _Run:
         examples = repeated(self.examples, options.repeat)
         groups = [Group(example.prompt, [example.answer]) for example in examples]
         longest = max(group.tokens for group in groups)
-        self.train(Demonstrations(groups, options, method, self.seed, self.device), longest)
+        self.train(Demonstrations(groups, options, method, self.seed, self.model), longest)
 
     def train(self, stage: loop.Stage, longest: int) -> None:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
@@ -182,7 +184,9 @@ class _Run:
             if not checkpoint.complete(folder):
                 tell_of_others(folder, self.settings, self.title)
             write_json(folder / SETTINGS, self.settings)
-            loop.run(self.model, stage, self.options, folder, self.title, fused=self.study.compute.fused_adamw)
+            compute = self.study.compute
+            switches: dict[str, Any] = {"fused": compute.fused_adamw, "precision": compute.precision}
+            loop.run(self.model, stage, self.options, folder, self.title, **switches)
             self._finish(folder)
         logger.info("%s: done, model in %s, steps in %s", self.title, self.out / "model", self.out / "metrics.jsonl")
 

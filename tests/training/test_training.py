@@ -99,7 +99,7 @@ def test_sft_loss_and_gradient_do_not_depend_on_the_passes(start):
     for budget in (1, 200, 100_000):
         model = load_model(start / "base", torch.device("cpu"))
         options = SFTOptions(batch_size=8, tokens_per_pass=budget, max_grad_norm=1e9)
-        stage = Demonstrations(groups, options, SFT(), 0, torch.device("cpu"))
+        stage = Demonstrations(groups, options, SFT(), 0, model)
         record = loop.train_step(model, stage, torch.optim.SGD(model.parameters(), lr=0.0), options, 0)
         results.append((record["loss"], gradients(model)))
     for loss, gradient in results[1:]:
@@ -262,5 +262,5 @@ def test_answers_end_with_one_eos_that_is_a_target(start):
         assert example.answer.count(eos) == 1 and example.answer[-1] == eos
     tokenizer.pad_token = tokenizer.eos_token  # as in many models
     assert [e.answer for e in encode(tokenizer, [e.row for e in examples])] == [e.answer for e in examples]
-    batch = loop.Batch.of([Group(e.prompt, [e.answer]) for e in examples], 1000, torch.device("cpu"))
+    batch = loop.Batch.of([Group(e.prompt, [e.answer]) for e in examples], 1000, load_model(start / "base", torch.device("cpu")))
     assert batch.packed[0].targets.tolist().count(eos) == len(examples)
