@@ -92,6 +92,8 @@ def test_wrappings_come_off() -> None:
         "```x;```",
     ):
         assert unwrap(text) == "x;"
+    for whole in ("print *, 'x'", 'puts("x");', "c = 'a'"):
+        assert unwrap(whole) == whole and unwrap(f"```c\n{whole}\n```") == whole
     assert [wrapped(text) for text in ("```x```", "1'x'", " **x**", "x", "2\nx")] == [True, True, True, False, False]
 
 

@@ -44,4 +44,10 @@ def unwrap(code: str) -> str:
     start = 0
     while found := _WRAPPING.match(code, start) or (start and _LANGUAGE_TAG.match(code, start)):
         start = found.end()
-    return _CLOSING.sub("", code[start:])
+    rest = code[start:]
+    closing = _CLOSING.search(rest)
+    if closing is None:
+        return rest
+    # a quote that nothing opened ends a string of the program
+    kept = max((i + 1 for i, c in enumerate(closing.group()) if c in "'\"" and c not in code[:start]), default=0)
+    return rest[: closing.start() + kept]
