@@ -99,6 +99,8 @@ def study(**overrides: Any) -> Study:
         "methods": {"grpo": {}, "hargo": {}},
         "compute": {"threads": 1, "device": "cpu"},
     }
+    if overrides.get("model", {}).get("source", "scratch") != "scratch":
+        del value["model"]["scratch"]
     for key, extra in overrides.items():
         value[key] = {**value[key], **extra} if isinstance(value.get(key), dict) and isinstance(extra, dict) else extra
     return study_from(value, "tests")

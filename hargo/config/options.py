@@ -167,7 +167,7 @@ class ModelOptions(Options):
         None, min_length=1, description="For a package: the GGUF file inside it."
     )
     sha256: Annotated[str | None, BelongsTo("source", ("package",))] = Field(
-        None, pattern="^[0-9a-f]{64}$", description="For a package: SHA-256 of that file."
+        None, min_length=1, description="For a package: SHA-256 of that file."
     )
     revision: Annotated[str | None, BelongsTo("source", ("hub",))] = Field(
         None, min_length=1, description="Hub revision to pin."
