@@ -174,7 +174,9 @@ class ModelOptions(Options):
     )
     system: str | None = Field(None, description="System prompt; null leaves the chat template's own.")
     date: dt.date = Field(
-        dt.date(2024, 7, 26), description="The day that chat templates print as today's, so that prompts never change."
+        dt.date(2024, 7, 26),
+        strict=False,  # a resolved study holds it as text
+        description="The day that chat templates print as today's, so that prompts never change.",
     )
     scratch: Annotated[ScratchOptions, BelongsTo("source", ("scratch",))] = ScratchOptions()
 

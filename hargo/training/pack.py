@@ -202,13 +202,13 @@ def score(
         return (*measure(logits[rows.kept], rows.targets), *worth)
 
     texts = [(group.prompt, response) for group in packed.groups for response in group.responses]
-    parts = [
+    batches = [
         apart.lay_out(texts, numbers, packed.width, packed.input_ids.device)
         for numbers in apart.batches(texts, packed.most)
     ]
-    again = len(parts) > 1 and torch.is_grad_enabled()
-    results = [checkpoint(one, part, use_reentrant=False) if again else one(part) for part in parts]
-    return _scores(packed, torch.cat([part.slots for part in parts]), *map(torch.cat, zip(*results, strict=True)))
+    again = len(batches) > 1 and torch.is_grad_enabled()
+    scores = [checkpoint(one, part, use_reentrant=False) if again else one(part) for part in batches]
+    return _scores(packed, torch.cat([part.slots for part in batches]), *map(torch.cat, zip(*scores, strict=True)))
 
 
 def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tensor, Tensor]]:
