@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 import zoo
-from transformers import AutoModelForCausalLM
 
 from hargo.config.options import SFTOptions
 from hargo.methods.sft import Method as SFT
 from hargo.models import small
-from hargo.models.attention import NAME, capability, enable
+from hargo.models.attention import NAME, capability
 from hargo.models.load import load_model
 from hargo.models.tryout import RIGHT
 from hargo.training import loop

@@ -262,5 +262,7 @@ def test_answers_end_with_one_eos_that_is_a_target(start):
         assert example.answer.count(eos) == 1 and example.answer[-1] == eos
     tokenizer.pad_token = tokenizer.eos_token  # as in many models
     assert [e.answer for e in encode(tokenizer, [e.row for e in examples])] == [e.answer for e in examples]
-    batch = loop.Batch.of([Group(e.prompt, [e.answer]) for e in examples], 1000, load_model(start / "base", torch.device("cpu")))
+    batch = loop.Batch.of(
+        [Group(e.prompt, [e.answer]) for e in examples], 1000, load_model(start / "base", torch.device("cpu"))
+    )
     assert batch.packed[0].targets.tolist().count(eos) == len(examples)
