@@ -66,10 +66,13 @@ class Options(BaseModel):
         ignored: dict[str, list[tuple[str, BelongsTo]]] = {}
         for name in sorted(self.model_fields_set):
             field = type(self).model_fields[name]
-            if getattr(self, name) == field.get_default(call_default_factory=True):
-                continue
-            for rule in field.metadata:
-                if isinstance(rule, BelongsTo) and not rule.allows(getattr(self, rule.key)):
+            broken = [
+                rule
+                for rule in field.metadata
+                if isinstance(rule, BelongsTo) and not rule.allows(getattr(self, rule.key))
+            ]
+            if broken and getattr(self, name) != field.get_default(call_default_factory=True):
+                for rule in broken:
                     ignored.setdefault(rule.key, []).append((name, rule))
         for key, rules in ignored.items():
             meant = [value for value in rules[0][1].values if all(value in rule.values for _, rule in rules)]
