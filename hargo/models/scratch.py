@@ -86,7 +86,7 @@ def make_config(options: ScratchOptions, vocabulary: int, **ids: int | None) -> 
 
 
 def build_model(options: ScratchOptions, tokenizer: Any) -> Any:
-    """Random weights, the same for the same seed; the global random stream is left where it was."""
+    """A model with random weights, a function of `options.seed` alone."""
     import torch
     from transformers import AutoModelForCausalLM
 

@@ -101,6 +101,11 @@ class _Trial:
             long, short = ([_alone(copy, text) for text in _texts(groups)] for groups in (LONG, SHORT))
         except FAILURES as error:
             return self._found(None, f"it does not read a text ({_line(error)})", scores=False)
+        try:
+            with torch.enable_grad():
+                _alone(copy, LONG[0][0]).sum().backward()
+        except FAILURES as error:
+            return self._found(None, f"its gradient cannot be computed ({_line(error)})", scores=False)
         wanted = torch.cat(long)
         self._try("right", lambda: _padded_right(copy, LONG), wanted)
         self._try("left", lambda: _padded_left(copy, LONG), wanted)
@@ -163,7 +168,7 @@ def _texts(groups: Groups) -> list[list[int]]:
 
 
 def _alone(model: Any, text: list[int]) -> Tensor:
-    return model(input_ids=torch.tensor([text])).logits[0]
+    return model(input_ids=torch.tensor([text]), use_cache=False).logits[0]
 
 
 def _in_a_row(groups: Groups, alone: Sequence[Tensor]) -> Tensor:
