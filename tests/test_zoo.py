@@ -97,8 +97,8 @@ def test_a_family_is_scored_and_trained_as_its_sequences_alone(family):
         found.logp.square().sum().backward()
         assert (gradient(model) - expected).norm() <= 1e-7 * expected.norm()
         torch.testing.assert_close(logits_of(model), before, rtol=1e-10, atol=1e-10)
-    # in several parts, each computed again in the backward pass, where what is in double precision is not
-    parted = score(model, pack(GROUPS, most=40))
+    # in several parts, each computed again in the backward pass
+    parted = score(model.float(), pack(GROUPS, most=40))
     parted.logp.square().sum().backward()
     torch.testing.assert_close(parted.logp, found.logp, rtol=1e-3, atol=1e-3, check_dtype=False)
     assert (gradient(model) - expected).norm() <= 1e-2 * expected.norm()
