@@ -255,6 +255,28 @@ def test_equal_methods_are_told_apart_in_one_study_of_twenty(seeds: int) -> None
     assert 0.03 - 0.017 <= rejected(seeds, 0.0, 400) <= 0.06 + 0.024
 
 
+@pytest.mark.parametrize("level", [0.05, 0.05 / 8])
+@pytest.mark.parametrize("k", [2, 3, 5, 16])
+@pytest.mark.parametrize("parts", [(0, 0, 1), (0, 1, 0), (1, 0, 9), (1, 1, 0), (8, 2, 0), (3, 2, 5)])
+def test_no_mix_of_rows_and_seeds_misleads(k: int, level: float, parts: tuple[int, int, int]) -> None:
+    """Rows, seeds and what both do together in any proportion, at the level of one comparison and of eight."""
+    rng = np.random.default_rng([k, *parts])
+    rows, seeds, both = (part / sum(parts) for part in parts)
+    studies, groups, wrong = 2000, 100, 0
+    for gap, r, s, b in zip(
+        rng.normal(size=studies),
+        (rows + both) * rng.chisquare(groups - 1, studies) / (groups - 1),
+        (seeds + both) * rng.chisquare(k - 1, studies) / (k - 1),
+        both * rng.chisquare((groups - 1) * (k - 1), studies) / ((groups - 1) * (k - 1)),
+        strict=True,
+    ):
+        wrong += statistics._p(Difference(gap, (0, 0), r, s, k - 1, b, 1.0, groups)) < level
+    luck = 3 * (level * (1 - level) / studies) ** 0.5
+    assert wrong / studies <= 1.3 * level + luck
+    if level == 0.05:
+        assert wrong / studies >= (0.02 if k == 2 else 0.03) - luck
+
+
 def test_the_order_of_seeds_matters_only_where_they_are_paired() -> None:
     first, second = trained(np.random.default_rng(0), 4, 2.0)
     turned = Sums(second.upper[::-1], second.lower[::-1])
