@@ -1,18 +1,23 @@
 """A tiny random model of every causal language model that the installed transformers can build from a configuration.
 
 `build(family)` gives one, or raises `Left` with the reason why the family has none here.
+`make models` writes what is found of all of them to docs/models.md.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
+import transformers
 from transformers import CONFIG_MAPPING, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from hargo.models import small
+from hargo.models.attention import capability
 from hargo.models.small import shrink
+from hargo.models.tryout import FAILURES
 
 DECODER = {"is_decoder": True}
 ENCODERS = (
@@ -80,3 +85,72 @@ def config(family: str, **more: Any) -> PretrainedConfig:
 def build(family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **more: Any) -> Any:
     """A random model of the family in evaluation mode, its weights large enough for distributions unlike uniform."""
     return small.build(config(family, **more), dtype, seed)
+
+
+def samples(family: str) -> str:
+    """`yes` where greedy rollouts are the model's own most likely tokens, step by step; else why not."""
+    from hargo.errors import UserError
+    from hargo.rollout import Request, generate
+
+    model = build(family, torch.float64).double()
+    if capability(model).verdict == "refused":
+        return "no"
+    prompts = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14], [15, 16, 17, 18, 19, 20, 21, 22, 23]]
+    try:
+        with torch.no_grad(), small.in_double():
+            found = generate(model, [Request(prompt, 6) for prompt in prompts], stop=[], pad=0, samples=2)
+            for prompt, answers in zip(prompts, found, strict=True):
+                text = list(prompt)
+                for _ in range(6):
+                    text.append(int(model(input_ids=torch.tensor([text]), use_cache=False).logits[0, -1].argmax()))
+                if any(answer.ids != text[len(prompt) :] for answer in answers):
+                    return "no, its cache and its reading of whole texts differ"
+    except (UserError, *FAILURES) as error:
+        return f"no, {type(error).__name__}"
+    return "yes"
+
+
+PAGE = """# Models
+
+Every family of causal language models that transformers {version} can build from a configuration, tried at a size of
+kilobytes with random weights by `make models`, which writes this page. `hargo doctor --config STUDY` says the same of
+a study's model, and `prepare`, `pretrain`, `sft` and `train` refuse a model that cannot be trained before any work is
+done.
+
+- **packs**: a prompt is read once for all of its answers, several groups in one row, and the result is that of each
+  sequence alone. *by layout*: with our attention function on a CPU, no dense mask; *by mask*: with dense masks, as on
+  a GPU.
+- **padded**: each answer is read behind its own prompt, padded on the right, which is right for every causal model and
+  takes longer. `tokens_per_pass` then counts padded tokens.
+- **refused**: neither is right.
+- **samples**: greedy rollouts in double precision are the most likely tokens of whole texts.
+
+Which of them holds is decided on a small copy of the architecture in double precision, with windows and chunks of a
+few tokens and rows that are longer: right values agree to twelve digits, wrong ones differ in the first, so that no
+processor's rounding has a say. A model that a later version of transformers brings is tried in the same way.
+
+Two things that no small copy shows. Rotary scaling that changes with the length of the text (`longrope`, `dynamic`)
+sees the longest text of a row: it is exact as long as all texts are within the original context. And sparse attention
+that keeps a number of keys (`index_topk`) is tried with texts shorter than that number.
+
+| family | verdict | samples | reason |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    rows = []
+    for family in families():
+        try:
+            found = capability(config(family))
+        except Left as reason:
+            rows.append(f"| {family} | not tried | | {reason} |")
+            continue
+        how = f"packs, by {found.way}" if found.packs else found.verdict
+        rows.append(f"| {family} | {how} | {samples(family)} | {found.reason} |")
+    return PAGE.format(version=transformers.__version__) + "\n".join(rows)
+
+
+if __name__ == "__main__":
+    logging.disable(logging.WARNING)
+    print(page())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from hargo.config.options import ComputeOptions
 from hargo.errors import UserError
@@ -42,26 +44,20 @@ def layers(model: Any) -> list[Any]:
 def recompute(model: Any) -> None:
     """Keep the inputs of layers only and compute the rest again in the backward pass: less memory, a third more time.
 
-    transformers does so in training mode alone, which would switch on dropout: the layers are told that they are
-    training, their parts are not.
+    transformers does so in training mode alone, which would switch on dropout, in a layer's own code too.
     """
-    # the second is the name before transformers 5.24
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    try:
-        enable({"use_reentrant": False})
-    except ValueError:
-        raise UserError(f"compute.gradient_checkpointing: {type(model).__name__} cannot do it; set it false") from None
-    told = layers(model)
-    forward = model.forward
+    found = layers(model)
+    if not model.supports_gradient_checkpointing or not found:
+        raise UserError(f"compute.gradient_checkpointing: {type(model).__name__} cannot do it; set it false")
+    for layer in found:
+        layer.forward = _recomputed(layer.forward)
 
+
+def _recomputed(forward: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(forward)
     def switched(*args: Any, **kwargs: Any) -> Any:
-        for layer in told:
-            layer.training = torch.is_grad_enabled()
-        try:
+        if not torch.is_grad_enabled():
             return forward(*args, **kwargs)
-        finally:
-            for layer in told:
-                layer.training = False
+        return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
-    model.forward = switched
+    return switched

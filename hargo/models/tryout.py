@@ -75,9 +75,11 @@ def try_out(config: Any, attention: str | None, layouts: bool) -> Capability:
     attention: the name of its attention function, None for the one that transformers would choose
     layouts: whether our own may take its place
     """
+    from huggingface_hub.errors import StrictDataclassError
+
     try:
         copy = small.build(small.shrink(config), torch.float64, attn_implementation=attention).double()
-    except (*FAILURES, ImportError) as error:
+    except (*FAILURES, ImportError, StrictDataclassError) as error:
         # padding on the right is right for every causal model by construction
         return Capability(None, True, False, f"no small copy of it can be made to try packing on ({_line(error)})")
     name = implementation(copy.config)
