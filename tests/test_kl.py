@@ -109,5 +109,5 @@ def test_a_study_sets_it_for_all_methods_that_have_one():
         "study.yaml",
     )
     assert (study.method("grpo").kl, study.method("hargo").kl) == ("exact", "k3")
-    with pytest.raises(UserError, match=r"unknown key methods\.dpo 'kl'"):
+    with pytest.raises(UserError, match=r"unknown key in methods\.dpo 'kl'"):
         study_from({"name": "x", "pretrain": {}, "methods": {"dpo": {"kl": "exact"}}}, "study.yaml")
