@@ -83,6 +83,21 @@ def test_a_model_that_is_tried_computes_what_it_did(config, verdict, implementat
         assert model.config._attn_implementation == named
 
 
+@pytest.mark.parametrize(
+    ("heads", "keys"), [(1, 1), (2, 1), (2, 2), (3, 1), (3, 3), (6, 2), (6, 6), (9, 3), (12, 12), (16, 1), (16, 8)]
+)
+def test_any_number_of_heads_can_be_tried_on_a_small_copy(heads: int, keys: int) -> None:
+    config = LlamaConfig(
+        vocab_size=400,
+        hidden_size=16 * heads,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=heads,
+        num_key_value_heads=keys,
+    )
+    assert capability(config).way == "layout", capability(config).reason
+
+
 def test_a_model_that_cannot_be_copied_small_is_padded_with_one_line(caplog, monkeypatch) -> None:
     monkeypatch.setattr("hargo.models.small.shrink", lambda config: type(config)(hidden_size=7))
     attention._OF_KIND.clear()

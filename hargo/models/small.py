@@ -124,8 +124,12 @@ def _small(name: str, value: Any, given: dict[str, Any]) -> Any:
     if not isinstance(value, int) or isinstance(value, bool):
         return value
     if name in ("num_key_value_heads", "num_kv_heads"):
-        return 4 if value == given.get("num_attention_heads") else 1 if value == 1 else 2
-    return min(value, SIZES.get(name, value))
+        of_every_head = value == given.get("num_attention_heads")
+        size = min(value, SIZES["num_attention_heads"] if of_every_head else 2)
+    else:
+        size = min(value, SIZES.get(name, value))
+    # one, two or four heads divide all widths here
+    return 2 if size == 3 and name.endswith("heads") else size
 
 
 def build(config: Any, dtype: torch.dtype, seed: int = 0, **more: Any) -> Any:

@@ -16,6 +16,7 @@ from hargo import tasks
 from hargo.config import METHODS
 from hargo.config.options import OptimOptions, RLOptions
 from hargo.data.records import Row, save_rows
+from hargo.io import read_jsonl
 from hargo.methods import load
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
@@ -182,7 +183,7 @@ def test_every_option_of_fine_tuning_with_adapters_changes_what_it_does(start, d
         out = tmp_path / str(number)
         study = tiny.study(tasks=["race_c", "race_fortran"], sft={}, methods={"hpc_gpt": options})
         stages.train(study, "hpc_gpt", 0, start / "base", data, out, tmp_path / "checkpoints")
-        log = [{**step, "seconds": 0} for step in map(dict, stages.read_jsonl(out / "metrics.jsonl"))]
+        log = [{**step, "seconds": 0} for step in map(dict, read_jsonl(out / "metrics.jsonl"))]
         return log, (out / "model" / "model.safetensors").read_bytes()
 
     base = BASE["demonstrations"]

@@ -22,10 +22,10 @@ def stopped(monkeypatch: pytest.MonkeyPatch):
     """Runs of two steps that are then asked to stop."""
     real = loop.train_step
 
-    def step(model, stage, optimizer, options, number):
+    def step(model, stage, optimizer, options, number, rounding):
         if number == 2:
             raise Interrupted("stopped by the test")
-        return real(model, stage, optimizer, options, number)
+        return real(model, stage, optimizer, options, number, rounding)
 
     monkeypatch.setattr(loop, "train_step", step)
 
