@@ -11,6 +11,7 @@ import zoo
 from transformers import BertConfig, BertLMHeadModel
 
 from hargo.errors import UserError
+from hargo.evaluation import choice
 from hargo.rollout import Request, can_sample, generate
 from hargo.rollout.sample import uniforms
 from hargo.rollout.ways import way_of
@@ -133,3 +134,11 @@ def test_a_forward_pass_that_does_not_know_which_logits_are_wanted_gives_all_of_
     monkeypatch.setattr(kind, "forward", forward)
     found = generate(tiny.model(family, dtype=torch.float64), asked, **options)
     assert [[c.ids for c in group] for group in found] == [[c.ids for c in group] for group in wanted]
+
+
+@pytest.mark.parametrize("family", ["bloom", "falcon_h1", "mamba", "opt", "recurrent_gemma", "xlstm"])
+def test_a_choice_is_that_of_each_prompt_alone(family):
+    model = zoo.build(family)
+    wanted = torch.stack([alone(model, prompt).log_softmax(-1) for prompt in PROMPTS]).float()
+    with torch.no_grad():
+        torch.testing.assert_close(choice._first(model, PROMPTS, 0), wanted, atol=TOLERANCE, rtol=0)

@@ -11,6 +11,8 @@ import torch
 
 from hargo import tasks
 from hargo.data.programs import LABELS
+from hargo.models.attention import capability
+from hargo.rollout.inputs import known, last_logits
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +70,15 @@ def choices(model: Any, tokenizer: Any, prompts: Sequence[list[int]], batch_rows
 
 
 def _first(model: Any, prompts: list[list[int]], pad: int) -> torch.Tensor:
-    """Log-probabilities of the token after each prompt, [prompts, V]; prompts are padded on the left."""
+    """Log-probabilities of the token after each prompt, [prompts, V].
+
+    Prompts are padded on the left, or read one by one where the model takes no such rows.
+    """
+    if not capability(model).pads and len(prompts) > 1:
+        return torch.cat([_first(model, [prompt], pad) for prompt in prompts])
     width = max(map(len, prompts))
     ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
     mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
     positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=1)
-    return output.logits[:, -1].float().log_softmax(-1)
+    inputs = known(model, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=1)
+    return last_logits(model(input_ids=ids, **inputs)).float().log_softmax(-1)

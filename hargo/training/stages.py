@@ -29,6 +29,7 @@ from hargo.models.adapt import WithoutAdapters, add_adapters, add_critic, plain
 from hargo.models.attention import capability
 from hargo.models.encode import Example
 from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
+from hargo.rollout import can_sample
 from hargo.training import checkpoint, loop, outputs
 from hargo.training.experience import Demonstrations, Preferences, Rollouts, answer_limit, training_examples
 from hargo.training.lock import locked
@@ -145,6 +146,9 @@ class _Run:
         self.tokenizer = load_tokenizer(model)
         self.model = load_model(model, self.device, study.compute)
         capability(self.model).require(type(self.model).__name__)
+        if reason := can_sample(self.model):
+            # neither the methods nor the evaluation could do with it what this would be paid for
+            raise UserError(f"{reason}; choose another model")
         self.examples = training_examples(study, self.tokenizer, data, options)
         if not self.examples:
             raise UserError(f"{data / 'train.jsonl'}: no training rows for {self.title}")
