@@ -18,7 +18,7 @@ from hargo.models.attention import capability, packs
 from hargo.models.prepare import prepare
 from hargo.models.small import build, shrink
 from hargo.models.tryout import RIGHT, Capability
-from hargo.training import apart
+from hargo.training import apart, stages
 from hargo.training.loop import Batch, _check_gap
 from hargo.training.pack import Group, pack, plan, score
 
@@ -124,6 +124,17 @@ def test_an_encoder_is_refused_before_anything_is_trained(tmp_path: Path) -> Non
     assert check.state == "missing" and "what comes later" in check.found
     (check,) = doctor._packing(tiny.study())
     assert check.state == "ok" and "read once" in check.found
+
+
+def test_what_cannot_be_sampled_is_not_trained(tmp_path: Path, monkeypatch) -> None:
+    study = tiny.study()
+    data = tiny.write_data(tmp_path / "data")
+    prepare(study, data, tmp_path / "base")
+    # no family that can be trained is such a one today
+    monkeypatch.setattr(stages, "can_sample", lambda model: f"{type(model).__name__} keeps no cache")
+    with pytest.raises(UserError, match="LlamaForCausalLM keeps no cache; choose another model"):
+        stages.sft(study, 0, tmp_path / "base", data, tmp_path / "sft", tmp_path / "checkpoints")
+    assert not (tmp_path / "sft").exists()
 
 
 GROUPS = [
