@@ -14,7 +14,7 @@ from hargo.data.audit import answer_kind, audit, render
 from hargo.data.protocols import Split
 from hargo.data.records import Row
 from hargo.data.scrub import scrub
-from hargo.data.similarity import Pattern, nearest
+from hargo.data.similarity import nearest, similarity
 
 TASKS = ["race_c", "race_fortran", "mlperf", "plp"]
 
@@ -128,6 +128,6 @@ def test_nearest_is_exact() -> None:
     """Against comparing every pair, on random sequences of few tokens."""
     rng = random.Random(0)
     one, two = ([tuple(rng.choices("abcd", k=rng.randint(0, 12))) for _ in range(40)] for _ in range(2))
-    expected = [max(Pattern(a).similarity(b) for b in two) for a in one]
+    expected = [max(similarity(a, b) for b in two) for a in one]
     assert nearest(one, two) == pytest.approx(expected)
     assert nearest(one, []) == [0.0] * 40

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from rapidfuzz.distance import LCSseq
+from scipy.cluster.hierarchy import DisjointSet
 
 from hargo.data.programs import LANGUAGES, take_apart, unwrap
 from hargo.data.records import Row
@@ -38,32 +40,14 @@ def characters(row: Row) -> Tokens:
     return tuple(" ".join(text.split()))
 
 
-class Pattern:
-    """A sequence prepared for comparison with many others.
+def similarity(one: Tokens, other: Tokens) -> float:
+    """Twice the longest common subsequence over both lengths; 1 for two empty sequences.
 
-    The longest common subsequence is found with the bit-parallel recurrence of Hyyrö (2004), "Bit-parallel LCS-length
-    computation revisited": one addition on an integer of |a| bits per token of b.
+    >>> similarity(("a", "b", "c", "d"), ("a", "x", "c", "d"))
+    0.75
     """
-
-    def __init__(self, tokens: Sequence[str]) -> None:
-        self.length = len(tokens)
-        self.full = (1 << self.length) - 1
-        self.places: dict[str, int] = {}
-        for place, token in enumerate(tokens):
-            self.places[token] = self.places.get(token, 0) | 1 << place
-
-    def lcs(self, other: Sequence[str]) -> int:
-        """Length of the longest common subsequence with `other`."""
-        state = self.full
-        for token in other:
-            hits = state & self.places.get(token, 0)
-            if hits:
-                state = ((state + hits) | (state - hits)) & self.full
-        return self.length - state.bit_count()
-
-    def similarity(self, other: Sequence[str]) -> float:
-        total = self.length + len(other)
-        return 2 * self.lcs(other) / total if total else 1.0
+    total = len(one) + len(other)
+    return 2 * LCSseq.similarity(one, other) / total if total else 1.0
 
 
 def candidates(left: Sequence[Tokens], right: Sequence[Tokens], threshold: float) -> Iterator[tuple[int, list[int]]]:
@@ -91,8 +75,7 @@ def nearest_at_least(queries: Sequence[Tokens], base: Sequence[Tokens], threshol
     found = []
     for i, near in candidates(queries, distinct, threshold):
         query = queries[i]
-        pattern = Pattern(query)
-        found.append(query in known or any(pattern.similarity(distinct[j]) >= threshold for j in near))
+        found.append(query in known or any(similarity(query, distinct[j]) >= threshold for j in near))
     return found
 
 
@@ -112,11 +95,11 @@ def nearest(queries: Sequence[Tokens], base: Sequence[Tokens]) -> list[float]:
         # no pair is more similar than its shared tokens allow: try the most promising first, until none can win
         total = counts.sum() + lengths
         bounds = np.where(total > 0, 2 * np.minimum(counts, second).sum(axis=1) / np.maximum(total, 1), 1.0)
-        pattern, best = Pattern(query), 0.0
+        best = 0.0
         for j in np.argsort(-bounds, kind="stable"):
             if bounds[j] <= best:
                 break
-            best = max(best, pattern.similarity(distinct[j]))
+            best = max(best, similarity(query, distinct[j]))
         found.append(best)
     return found
 
@@ -127,29 +110,18 @@ def groups(*views: Sequence[Tokens], threshold: float = NEAR) -> list[int]:
     views: several ways to see the same rows, each with one sequence per row, e.g. fingerprints and characters.
     The number is the index of the group's first row.
     """
-    parent = list(range(len(views[0])))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    def join(i: int, j: int) -> None:
-        one, two = root(i), root(j)
-        parent[max(one, two)] = min(one, two)
-
+    joined = DisjointSet(range(len(views[0])))
     for view in views:
         first: dict[Tokens, int] = {}
         for i, sequence in enumerate(view):
-            join(i, first.setdefault(sequence, i))
+            joined.merge(i, first.setdefault(sequence, i))
         distinct, indices = list(first), list(first.values())
         for a, near in candidates(distinct, distinct, threshold):
-            pattern = Pattern(distinct[a])
             for b in near:
-                if b > a and root(indices[a]) != root(indices[b]) and pattern.similarity(distinct[b]) >= threshold:
-                    join(indices[a], indices[b])
-    return [root(i) for i in range(len(parent))]
+                i, j = indices[a], indices[b]
+                if b > a and not joined.connected(i, j) and similarity(distinct[a], distinct[b]) >= threshold:
+                    joined.merge(i, j)
+    return [min(joined.subset(i)) for i in joined]
 
 
 def _counts(sequences: Sequence[Tokens], places: dict[str, int]) -> np.ndarray:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import comb, inf, sqrt
+from math import inf, sqrt
 
 import numpy as np
 
@@ -263,21 +263,11 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def sign_test(wins: int, losses: int) -> float:
-    """Exact two-sided p of so uneven a split when either side is equally likely (McNemar's exact test).
-
-    >>> sign_test(8, 2), sign_test(0, 0)
-    (0.109375, 1.0)
-    """
-    n = wins + losses
-    tail = sum(comb(n, k) for k in range(min(wins, losses) + 1)) / 2**n
-    return min(1.0, 2 * tail)
-
-
 def flip_test(nets: Sequence[int]) -> float:
     """Exact two-sided p of so uneven a sum when the sign of each net count is a coin's.
 
-    nets: rows won minus rows lost, per group of rows that stand or fall together; for single rows it is `sign_test`.
+    nets: rows won minus rows lost, per group of rows that stand or fall together. For single rows it is McNemar's exact
+    test.
 
     >>> round(flip_test([1, 1, 1, -1]), 3), flip_test([4]), flip_test([])
     (0.625, 1.0, 1.0)

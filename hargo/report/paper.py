@@ -40,13 +40,6 @@ PAPER: dict[str, dict[str, float]] = {
 #: the tasks that it trains and evaluates on, all at once
 PAPER_TASKS = {name.removeprefix("accuracy_") for name in _COLUMNS if name.startswith("accuracy_")}
 
-#: data-race confusion counts, the two tasks pooled: method -> TP, FP, TN, FN
-CONFUSION: dict[str, tuple[int, int, int, int]] = {
-    "sft": (142, 19, 167, 14),
-    "grpo": (142, 15, 171, 14),
-    "hargo": (147, 19, 167, 9),
-}
-
 #: mean answer of plp in characters over that of race_fortran; share of SFT mlperf answers over 40 characters
 LENGTH_RATIO = 58
 MLPERF_OVER_40 = 65.9
