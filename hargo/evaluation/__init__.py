@@ -1,1 +1,1 @@
-"""evaluation"""
+"""Greedy answers of trained models, baselines, metrics, and the statistics that compare them."""

@@ -1,1 +1,1 @@
-"""report"""
+"""From a study's results to tables, figures, warnings and pages."""

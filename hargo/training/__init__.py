@@ -1,1 +1,1 @@
-"""training"""
+"""One training loop: batches, steps, checkpoints and exact resumption for every method."""
