@@ -13,7 +13,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo docs-demo bench test test-slow slurm-demo slurm-up slurm-down lint format schema models clean
+.PHONY: help env demo docs-demo bench test test-slow slurm-demo slurm-up slurm-down lint format schema models site clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -97,6 +97,10 @@ schema: env ## write what is generated: the schema of a study, docs/methods.md, 
 
 models: env ## write docs/models.md: what every family of models can do, in some minutes
 	PYTHONPATH=.:tests $(BIN)/python tests/zoo.py > docs/models.md
+
+site: env ## the documents as pages, in build/site/pages; a broken link is an error
+	$(BIN)/python docs/pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean: ## delete results, logs and caches, but not .venv or what was fetched (results/cache)
 	find results -mindepth 1 -maxdepth 1 ! -name README.md ! -name cache -exec rm -rf {} +
