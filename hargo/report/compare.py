@@ -81,7 +81,9 @@ def unnoticed(one: Gap) -> str:
 def limit(one: Gap) -> str:
     """The size of the differences that the study could miss, `below 4.12`; empty where the two models never differ."""
     name, decimals = METRICS.get(one.metric, ("%", 2))
-    if one.detectable > (100 if "%" in name else 1):
+    # WinRate against SFT is measured from 50
+    largest = 50 if one.metric == "win_rate" and one.second == "sft" else 100 if "%" in name else 1
+    if one.detectable > largest:
         return "of any size"
     return f"below {one.detectable:.{decimals}f}" if one.detectable > 0 else ""
 

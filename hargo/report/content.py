@@ -115,9 +115,9 @@ def _verdict(found: Gap) -> str:
     name, decimals = METRICS[found.metric]
     unit = " points" if "%" in name else ""
     size = f"{abs(found.gap):.{decimals}f}{unit}"
-    direction = "above" if found.gap > 0 else "below" if found.gap < 0 else "level with"
+    direction = f"{size} above" if found.gap > 0 else f"{size} below" if found.gap < 0 else "level with"
     tested = f"95 % interval over rows {interval(found.interval, decimals)}, corrected p {found.corrected:.3f}"
-    return f"{_name(found.metric)}: HARGO {size} {direction} GRPO; {tested}: {found.reading}."
+    return f"{_name(found.metric)}: HARGO {direction} GRPO; {tested}: {found.reading}."
 
 
 def _caveats(results: Results) -> list[str]:

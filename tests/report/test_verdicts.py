@@ -159,6 +159,11 @@ def test_what_could_go_unnoticed_stands_beside_what_is_not_distinguishable() -> 
     assert sure.reading == "more than noise"
     vague = replace(sure, found=replace(sure.found, gap=1.0, interval=(-1, 3), freedom=1.0, seeds=90.0), corrected=0.9)
     assert vague.reading == "not distinguishable; a difference of any size could go unnoticed"
+    # no model is further than 50 points from the level of WinRate
+    wide = replace(vague, metric="win_rate", found=replace(vague.found, seeds=18.0))
+    assert 50 < wide.detectable < 100, wide.detectable
+    assert replace(wide, second="sft").reading.endswith("a difference of any size could go unnoticed")
+    assert wide.reading.endswith(f"a difference below {wide.detectable:.2f} could go unnoticed")
     one = study(seeds=1)
     single = gap(one, simulated.METHOD, "sft", "em")
     assert single is not None and "unnoticed, by the rows alone" in single.reading
