@@ -30,7 +30,7 @@ from hargo.methods import load
 from hargo.models.encode import prompt_text
 from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
 from hargo.training import loop
-from hargo.training.experience import Rollouts
+from hargo.training.batches.rollouts import Rollouts
 
 PROMPTS = 8
 WHOLE_STEP = 8192  # tokens: no step here has more

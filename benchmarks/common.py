@@ -94,7 +94,7 @@ def prepare(options: argparse.Namespace) -> tuple[Path, Path]:
 
 def rows(options: argparse.Namespace, tokenizer: Any, count: int) -> list[Example]:
     """`count` training rows drawn from all tasks as they come (or from races), the same on every call."""
-    from hargo.training.experience import training_examples
+    from hargo.training.examples import training_examples
 
     made = study(options)
     examples = training_examples(made, tokenizer, options.cache / "data", made.rl)

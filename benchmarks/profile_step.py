@@ -15,8 +15,9 @@ import torch
 from torch.autograd import DeviceType
 from torch.utils.flop_counter import FlopCounterMode
 
-from hargo.training import experience, loop
-from hargo.training.experience import Rollouts
+from hargo.training import loop
+from hargo.training.batches import rollouts
+from hargo.training.batches.rollouts import Rollouts
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "mkldnn::_linear_pointwise")
 
@@ -44,15 +45,15 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
         setattr(owner, name, outer)
 
     written: list[int] = []
-    sample = experience.generate
+    sample = rollouts.generate
 
     def remembered(*args: Any, **kwargs: Any) -> Any:
         found = sample(*args, **kwargs)
         written.append(max(len(completion.ids) for group in found for completion in group))
         return found
 
-    experience.generate = remembered
-    timed(experience, "generate", "rollout")
+    rollouts.generate = remembered
+    timed(rollouts, "generate", "rollout")
     timed(stage, "_reward", "reward")
     timed(stage, "_ask_reference", "reference")
     timed(loop, "score", "forward")

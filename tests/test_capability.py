@@ -19,7 +19,8 @@ from hargo.models.prepare import prepare
 from hargo.models.small import build, shrink
 from hargo.models.tryout import RIGHT, Capability
 from hargo.training import apart, stages
-from hargo.training.loop import Batch, _check_gap
+from hargo.training.batches.base import Batch
+from hargo.training.loop import _check_gap
 from hargo.training.pack import Group, pack, plan, score
 
 #: SmolLM2-135M

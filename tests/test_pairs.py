@@ -21,8 +21,12 @@ from hargo.methods.kto import Method as KTO
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
-from hargo.training import experience, stages
-from hargo.training.experience import Preferences, Rollouts
+from hargo.training import stages
+from hargo.training.batches import base
+from hargo.training.batches import pairs as pair_batches
+from hargo.training.batches import rollouts as rollout_batches
+from hargo.training.batches.pairs import Preferences
+from hargo.training.batches.rollouts import Rollouts
 from hargo.training.pack import Group, score
 from hargo.training.pairs import load_pairs, preferences
 
@@ -142,8 +146,10 @@ def test_the_reference_is_asked_about_a_pair_once_and_the_same_in_every_step(sta
     groups = [Group([5 + i, 6], [[7, 8] * (1 + i % 2), [9 + i]]) for i in range(6)]
     options = tiny.study(methods=METHODS, rl={"prompts_per_step": 4}).method("dpo")
     asked = []
-    real = experience.score
-    monkeypatch.setattr(experience, "score", lambda model, *more, **kw: asked.append(model) or real(model, *more, **kw))
+    real = pair_batches.score
+    monkeypatch.setattr(
+        pair_batches, "score", lambda model, *more, **kw: asked.append(model) or real(model, *more, **kw)
+    )
     stage = Preferences(policy, reference, groups, options, DPO(options), seed=0)
     first = [stage.batch(step).ref_logp for step in range(6)]
     assert len(asked) == len(groups) and set(map(id, asked)) == {id(reference)}
@@ -260,11 +266,13 @@ def test_dapo_replaces_groups_of_equal_rewards(start):
 def test_dapo_never_has_a_prompt_twice_nor_the_same_samples(start, monkeypatch):
     """Few prompts and groups that are mostly equal: every turn draws prompts that the step has not seen."""
     asked: list[list] = []
-    real = experience.generate
-    monkeypatch.setattr(experience, "generate", lambda model, r, **kw: asked.append(list(r)) or real(model, r, **kw))
+    real = rollout_batches.generate
+    monkeypatch.setattr(
+        rollout_batches, "generate", lambda model, r, **kw: asked.append(list(r)) or real(model, r, **kw)
+    )
     stage = rollouts(start, "dapo", resample=3, prompts_per_step=4)
     stage.examples = stage.examples[:12]
-    stage.order = experience.Order(12, 4, 0, stage=1)
+    stage.order = base.Order(12, 4, 0, stage=1)
     for step in range(9):
         asked.clear()
         batch = stage.batch(step)
@@ -279,7 +287,7 @@ def test_dapo_never_has_a_prompt_twice_nor_the_same_samples(start, monkeypatch):
 def test_dapo_says_when_there_are_no_more_prompts_and_keeps_its_groups(start, monkeypatch, caplog):
     stage = rollouts(start, "dapo", resample=5)
     stage.examples = stage.examples[:6]
-    stage.order = experience.Order(6, 4, 0, stage=1)
+    stage.order = base.Order(6, 4, 0, stage=1)
     equal = lambda self, examples, _: (torch.ones(len(examples), 4), torch.ones(len(examples), 4, dtype=torch.bool))  # noqa: E731
     monkeypatch.setattr(Rollouts, "_reward", equal)
     batches = [stage.batch(step) for step in range(3)]

@@ -20,7 +20,7 @@ from hargo.models.load import load_model
 from hargo.models.switches import recompute
 from hargo.models.tryout import RIGHT
 from hargo.training import loop
-from hargo.training.experience import Demonstrations
+from hargo.training.batches.demonstrations import Demonstrations
 from hargo.training.pack import Group, pack, score
 
 #: of the most different ways to read a row

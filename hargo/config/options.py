@@ -215,6 +215,21 @@ class OptimOptions(Options):
         None, description="Leave out training prompts longer than this (counted in the log)."
     )
 
+    def planned(self, per_epoch: int) -> int:
+        """Optimiser steps of a whole run, of which an epoch is `per_epoch`."""
+        raise NotImplementedError
+
+
+class EpochOptions(OptimOptions):
+    """For runs that are measured in passes over their rows."""
+
+    epochs: PositiveInt = 1
+    max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
+
+    def planned(self, per_epoch: int) -> int:
+        steps = self.epochs * per_epoch
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
 
 class PretrainOptions(OptimOptions):
     """Language modelling on the training texts; for models built from scratch."""
@@ -224,14 +239,16 @@ class PretrainOptions(OptimOptions):
     learning_rate: float = Field(2e-3, gt=0)
     repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
 
+    def planned(self, per_epoch: int) -> int:
+        return self.steps
 
-class SFTOptions(OptimOptions):
+
+class SFTOptions(EpochOptions):
     """Supervised fine-tuning on the answers only."""
 
     epochs: PositiveInt = 2
     repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
     batch_size: PositiveInt = Field(4, description="Rows per step.")
-    max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
 
 
 class AdapterOptions(Options):
@@ -242,13 +259,11 @@ class AdapterOptions(Options):
     modules: Names = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
 
 
-class PostTrainingOptions(OptimOptions):
+class PostTrainingOptions(EpochOptions):
     """What every method that starts from the SFT model shares."""
 
     learning_rate: float = Field(1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
-    epochs: PositiveInt = 1
-    max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
     train_limit: PositiveInt | None = Field(
         None, description="Keep at most so many training rows (stratified by task), the same for every method and seed."
     )

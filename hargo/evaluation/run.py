@@ -52,7 +52,7 @@ def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = Fal
     from hargo.models.encode import encode
     from hargo.models.load import deterministic, load_model, load_tokenizer, room_of
     from hargo.rollout import Request
-    from hargo.training.experience import answer_limit
+    from hargo.training.examples import answer_limit
 
     device = deterministic(study)
     tokenizer = load_tokenizer(model)

@@ -9,79 +9,22 @@ from __future__ import annotations
 import logging
 import math
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hargo.config.options import OptimOptions
 from hargo.errors import Interrupted, UserError
-from hargo.methods.base import Method, Tokens
-from hargo.models.attention import Past, packs
+from hargo.methods.base import Tokens
 from hargo.training import checkpoint
+from hargo.training.batches.base import Batch, Batches
 from hargo.training.log import StepLog
-from hargo.training.pack import Group, Packed, Scores, pack, plan, rows_of, score
+from hargo.training.pack import Scores, score
 from hargo.training.signals import asked_to_stop
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Batch:
-    """What one optimiser step learns from: R responses in the order of their groups.
-
-    passes: indices of the groups of each forward pass; packed: the row of each pass
-    advantages: [R] or [R, T], weights: [R], for methods that learn from rewards
-    old_values, returns: [R, T], for methods with a critic
-    reference_point: see `Tokens`
-    ref_logp: per pass, [responses of the pass, longest of them], log pi_ref at the sampling temperature
-    sampled_logp: per response, what the rollout gave its tokens, held against the first pass in the log
-    past: the prompts as the rollout read them, for the first pass over a batch that is one pass
-    metrics: the stage's figures for the log
-    """
-
-    groups: list[Group]
-    passes: list[list[int]]
-    packed: list[Packed]
-    advantages: Tensor | None = None
-    weights: Tensor | None = None
-    old_values: Tensor | None = None
-    returns: Tensor | None = None
-    reference_point: float = 0.0
-    ref_logp: list[Tensor] | None = None
-    sampled_logp: list[list[float]] | None = None
-    past: Past | None = None
-    metrics: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, groups: list[Group], tokens_per_pass: int, model: Any) -> Batch:
-        """The passes over `groups` that `model` makes, each of about as many tokens at most as are asked for."""
-        passes = plan(groups, tokens_per_pass, packs(model))
-        packed = [pack([groups[i] for i in indices], model.device, tokens_per_pass) for indices in passes]
-        return cls(groups, passes, packed)
-
-    def responses(self, number: int) -> list[int]:
-        """Indices among all R responses of those in pass `number`."""
-        rows = rows_of(self.groups)
-        return [row for i in self.passes[number] for row in rows[i]]
-
-    @property
-    def total_tokens(self) -> int:
-        return sum(len(response) for group in self.groups for response in group.responses)
-
-
-class Stage(Protocol):
-    """Where batches come from. `temperature` is that of the policy's log-probabilities."""
-
-    method: Method
-    temperature: float
-    inner_passes: int
-
-    def steps(self) -> int: ...
-
-    def batch(self, step: int) -> Batch: ...
 
 
 def learning_rate(options: OptimOptions, step: int, total: int) -> float:
@@ -113,7 +56,7 @@ ROUNDING = {"float32": 0.05, "bfloat16": 0.5}
 
 def run(
     model: Any,
-    stage: Stage,
+    stage: Batches,
     options: OptimOptions,
     folder: Path,
     title: str,
@@ -157,7 +100,7 @@ def run(
 
 def train_step(
     model: Any,
-    stage: Stage,
+    stage: Batches,
     optimizer: torch.optim.Optimizer,
     options: OptimOptions,
     step: int,

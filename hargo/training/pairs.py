@@ -17,7 +17,7 @@ from hargo.io import read_jsonl, write_json, write_jsonl
 from hargo.models.encode import Example, answer_text
 from hargo.models.load import deterministic, load_model, load_tokenizer, room_of, stop_ids
 from hargo.rollout import Completion, Request, generate
-from hargo.training.experience import answer_limit, training_examples
+from hargo.training.examples import answer_limit, training_examples
 from hargo.training.pack import Group
 from hargo.training.rewards import usable
 

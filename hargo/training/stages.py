@@ -31,7 +31,11 @@ from hargo.models.encode import Example
 from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, stop_ids
 from hargo.rollout import can_sample
 from hargo.training import checkpoint, loop, outputs
-from hargo.training.experience import Demonstrations, Preferences, Rollouts, answer_limit, training_examples
+from hargo.training.batches.base import Batches
+from hargo.training.batches.demonstrations import Demonstrations
+from hargo.training.batches.pairs import Preferences
+from hargo.training.batches.rollouts import Rollouts
+from hargo.training.examples import answer_limit, training_examples
 from hargo.training.lock import locked
 from hargo.training.pack import Group
 from hargo.training.pairs import load_pairs
@@ -175,7 +179,7 @@ class _Run:
         longest = max(group.tokens for group in groups)
         self.train(Demonstrations(groups, options, method, self.seed, self.model), longest)
 
-    def train(self, stage: loop.Stage, longest: int) -> None:
+    def train(self, stage: Batches, longest: int) -> None:
         """Run the stage to its end and write the outputs; `longest`: most tokens of a prompt and answer."""
         check_context(self.model, longest, self.title)
         folder = self.checkpoints / digest(self.settings)

@@ -21,7 +21,9 @@ from hargo.methods import load
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
 from hargo.training import loop, stages
-from hargo.training.experience import Preferences, Rollouts, training_examples
+from hargo.training.batches.pairs import Preferences
+from hargo.training.batches.rollouts import Rollouts
+from hargo.training.examples import training_examples
 from hargo.training.pack import Group
 
 #: option -> another value than the present one, large enough to matter within two passes over one batch

@@ -19,7 +19,9 @@ from hargo.methods.sft import Method as SFT
 from hargo.models.encode import encode
 from hargo.models.load import load_model, load_tokenizer
 from hargo.training import loop, stages
-from hargo.training.experience import Demonstrations, Order, Rollouts
+from hargo.training.batches.base import Batch, Order
+from hargo.training.batches.demonstrations import Demonstrations
+from hargo.training.batches.rollouts import Rollouts
 from hargo.training.pack import Group
 
 
@@ -262,7 +264,7 @@ def test_answers_end_with_one_eos_that_is_a_target(start):
         assert example.answer.count(eos) == 1 and example.answer[-1] == eos
     tokenizer.pad_token = tokenizer.eos_token  # as in many models
     assert [e.answer for e in encode(tokenizer, [e.row for e in examples])] == [e.answer for e in examples]
-    batch = loop.Batch.of(
+    batch = Batch.of(
         [Group(e.prompt, [e.answer]) for e in examples], 1000, load_model(start / "base", torch.device("cpu"))
     )
     assert batch.packed[0].targets.tolist().count(eos) == len(examples)

@@ -1,138 +1,30 @@
-"""Batches: documents for pre-training, demonstrations for SFT, pairs of answers, rewarded rollouts for RL."""
+"""Rewarded rollouts: answers that the model in training samples, as a method weighs them."""
 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from hargo import tasks
-from hargo.config import Study
-from hargo.config.options import OptimOptions, PreferenceOptions, PretrainOptions, RolloutOptions, SFTOptions
-from hargo.data.protocols import limit
-from hargo.data.records import load_rows
-from hargo.errors import UserError
+from hargo.config.options import RolloutOptions
 from hargo.methods.base import Method, Signals
 from hargo.models.attention import Past
-from hargo.models.encode import Example, answer_text, encode
+from hargo.models.encode import Example, answer_text
 from hargo.rollout import Completion, Request, generate
-from hargo.training.loop import Batch
-from hargo.training.pack import Group, pack, score
+from hargo.training.batches.base import Batch, Order
+from hargo.training.examples import answer_limit
+from hargo.training.pack import Group, score
 from hargo.training.rewards import figures, reward, spread
 
 logger = logging.getLogger(__name__)
 
 #: keeps a division of nothing by nothing 0
 TINY = torch.finfo(torch.float32).tiny
-
-
-class Order:
-    """Which examples step n uses: a fresh seeded permutation every epoch, the last batch of an epoch may be short."""
-
-    def __init__(self, count: int, batch: int, seed: int, stage: int):
-        self.count, self.batch, self.seed, self.stage = count, batch, seed, stage
-        self.per_epoch = math.ceil(count / batch)
-
-    def indices(self, step: int) -> list[int]:
-        epoch, place = divmod(step, self.per_epoch)
-        # seeds may be negative in a study, entropy may not
-        permutation = np.random.default_rng([self.seed % 2**32, self.stage, epoch]).permutation(self.count)
-        return permutation[place * self.batch : (place + 1) * self.batch].tolist()
-
-
-class Demonstrations:
-    """SFT and pre-training: each example is a group of one."""
-
-    temperature = 1.0
-    inner_passes = 1
-
-    def __init__(
-        self,
-        groups: Sequence[Group],
-        options: SFTOptions | PretrainOptions,
-        method: Method,
-        seed: int,
-        model: Any,
-    ):
-        self.groups, self.options, self.method, self.model = groups, options, method, model
-        self.order = Order(len(groups), options.batch_size, seed, stage=0)
-
-    def steps(self) -> int:
-        if isinstance(self.options, PretrainOptions):
-            return self.options.steps
-        return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
-
-    def batch(self, step: int) -> Batch:
-        groups = [self.groups[i] for i in self.order.indices(step)]
-        return Batch.of(groups, self.options.tokens_per_pass, self.model)
-
-
-class Preferences:
-    """Offline: pairs of answers of the SFT model, the better one first, and that model's view of them."""
-
-    temperature = 1.0
-    inner_passes = 1
-
-    def __init__(
-        self,
-        policy: Any,
-        reference: Any,
-        pairs: Sequence[Group],
-        options: PreferenceOptions,
-        method: Method,
-        seed: int,
-    ):
-        if method.mismatched and len(pairs) < 2:
-            raise UserError("this method compares with answers to other prompts: one pair is too few, it needs two")
-        self.policy, self.reference, self.pairs = policy, reference, pairs
-        self.options, self.method = options, method
-        self.order = Order(len(pairs), options.prompts_per_step, seed, stage=1)
-        self.known: dict[int, Tensor] = {}
-
-    def steps(self) -> int:
-        return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
-
-    @torch.no_grad()
-    def batch(self, step: int) -> Batch:
-        indices = self.order.indices(step)
-        groups = [self.pairs[i] for i in indices]
-        batch = self._packed(groups)
-        if self.method.reference:
-            batch.ref_logp = [
-                torch.cat([self._known(indices[k], packed.width) for k in part])
-                for part, packed in zip(batch.passes, batch.packed, strict=True)
-            ]
-        if self.method.mismatched:
-            batch.reference_point = self._reference_point(indices)
-        return batch
-
-    def _packed(self, groups: list[Group]) -> Batch:
-        return Batch.of(groups, self.options.tokens_per_pass, self.policy)
-
-    def _known(self, pair: int, width: int) -> Tensor:
-        """log pi_ref of a pair's answers, [2, width], asked for once and alone: it does not matter in which step."""
-        if pair not in self.known:
-            self.known[pair] = score(self.reference, pack([self.pairs[pair]], self.policy.device)).logp
-        return F.pad(self.known[pair], (0, width - self.known[pair].shape[-1]))
-
-    def _reference_point(self, indices: list[int]) -> float:
-        """Mean of log pi - log pi_ref over the prompts of these pairs, each with the answers of the next pair.
-
-        The last has the answers of the first; a pair alone in its batch has those of the next pair there is.
-        """
-        others = indices[1:] + indices[:1] if len(indices) > 1 else [(indices[0] + 1) % len(self.pairs)]
-        moved = [Group(self.pairs[i].prompt, self.pairs[k].responses) for i, k in zip(indices, others, strict=True)]
-        packed = self._packed(moved).packed
-        gaps = [(score(self.policy, row).logp - score(self.reference, row).logp).sum() for row in packed]
-        return float(torch.stack(gaps).sum()) / sum(len(group.responses) for group in moved)
 
 
 class Rollouts:
@@ -159,7 +51,7 @@ class Rollouts:
         self.exhausted = False  # whether it was said that a step found no more prompts
 
     def steps(self) -> int:
-        return _steps(self.options.epochs * self.order.per_epoch, self.options.max_steps)
+        return self.options.planned(self.order.per_epoch)
 
     def batch(self, step: int) -> Batch:
         past = Past(self.options.tokens_per_pass) if self.reuse else None
@@ -306,34 +198,3 @@ class Rollouts:
             batch.ref_logp.append(scores.logp)
             confidence[batch.responses(number)] = scores.plain.sum(-1) / scores.mask.sum(-1).clamp(min=1)
         return confidence.view(len(batch.groups), -1)
-
-
-def answer_limit(task: str, limits: dict[str, int]) -> int:
-    """Most new tokens for a task: the study's bound, else the task's own."""
-    return limits.get(task) or tasks.load(task).max_new_tokens
-
-
-def training_examples(study: Study, tokenizer: Any, data: Path, options: OptimOptions) -> list[Example]:
-    """What a stage learns from: the rows of data/train.jsonl of the study's tasks, within the stage's limits."""
-    rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
-    rows = limit(rows, getattr(options, "train_limit", None), study.data.split_seed, "rl")
-    return drop_long(encode(tokenizer, rows, study.model), options)
-
-
-def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:
-    """Examples whose prompt is within `max_prompt_tokens`; says how many were left out."""
-    if options.max_prompt_tokens is None:
-        return examples
-    kept = [example for example in examples if len(example.prompt) <= options.max_prompt_tokens]
-    if len(kept) < len(examples):
-        logger.info(
-            "%d of %d training prompts are longer than %d tokens and left out",
-            len(examples) - len(kept),
-            len(examples),
-            options.max_prompt_tokens,
-        )
-    return kept
-
-
-def _steps(planned: int, bound: int | None) -> int:
-    return planned if bound is None else min(planned, bound)

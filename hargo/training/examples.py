@@ -1,0 +1,43 @@
+"""What a run learns from: the training rows of the study's tasks, encoded, within the run's limits."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+from hargo import tasks
+from hargo.config import Study
+from hargo.config.options import OptimOptions
+from hargo.data.protocols import limit
+from hargo.data.records import load_rows
+from hargo.models.encode import Example, encode
+
+logger = logging.getLogger(__name__)
+
+
+def answer_limit(task: str, limits: dict[str, int]) -> int:
+    """Most new tokens for a task: the study's bound, else the task's own."""
+    return limits.get(task) or tasks.load(task).max_new_tokens
+
+
+def training_examples(study: Study, tokenizer: Any, data: Path, options: OptimOptions) -> list[Example]:
+    """What a stage learns from: the rows of data/train.jsonl of the study's tasks, within the stage's limits."""
+    rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
+    rows = limit(rows, getattr(options, "train_limit", None), study.data.split_seed, "rl")
+    return drop_long(encode(tokenizer, rows, study.model), options)
+
+
+def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:
+    """Examples whose prompt is within `max_prompt_tokens`; says how many were left out."""
+    if options.max_prompt_tokens is None:
+        return examples
+    kept = [example for example in examples if len(example.prompt) <= options.max_prompt_tokens]
+    if len(kept) < len(examples):
+        logger.info(
+            "%d of %d training prompts are longer than %d tokens and left out",
+            len(examples) - len(kept),
+            len(examples),
+            options.max_prompt_tokens,
+        )
+    return kept
