@@ -1,0 +1,62 @@
+"""Options of the parts of a study. Pydantic models are the only truth about what a study may say."""
+
+from hargo.config.options.base import BelongsTo, Location, Names, Options, Seed
+from hargo.config.options.compute import ComputeOptions, PrefetchOptions
+from hargo.config.options.data import DataOptions, EmbeddedOptions
+from hargo.config.options.evaluation import EvaluationOptions
+from hargo.config.options.methods import (
+    DAPOOptions,
+    DrGRPOOptions,
+    GSPOOptions,
+    HargoOptions,
+    KTOOptions,
+    PolicyOptions,
+    PostTrainingOptions,
+    PPOOptions,
+    PreferenceOptions,
+    RLOptions,
+    RolloutOptions,
+    SimPOOptions,
+)
+from hargo.config.options.model import ModelOptions, ScratchOptions
+from hargo.config.options.training import (
+    AdapterOptions,
+    EpochOptions,
+    LoRAOptions,
+    OptimOptions,
+    PretrainOptions,
+    SFTOptions,
+)
+
+__all__ = [
+    "AdapterOptions",
+    "BelongsTo",
+    "ComputeOptions",
+    "DAPOOptions",
+    "DataOptions",
+    "DrGRPOOptions",
+    "EmbeddedOptions",
+    "EpochOptions",
+    "EvaluationOptions",
+    "GSPOOptions",
+    "HargoOptions",
+    "KTOOptions",
+    "LoRAOptions",
+    "Location",
+    "ModelOptions",
+    "Names",
+    "OptimOptions",
+    "Options",
+    "PPOOptions",
+    "PolicyOptions",
+    "PostTrainingOptions",
+    "PreferenceOptions",
+    "PrefetchOptions",
+    "PretrainOptions",
+    "RLOptions",
+    "RolloutOptions",
+    "SFTOptions",
+    "ScratchOptions",
+    "Seed",
+    "SimPOOptions",
+]

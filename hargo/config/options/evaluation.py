@@ -1,0 +1,23 @@
+"""Greedy decoding and the numbers drawn from it."""
+
+from __future__ import annotations
+
+from pydantic import Field, PositiveInt
+
+from hargo.config.options.base import Location, Options
+
+
+class EvaluationOptions(Options):
+    """Greedy decoding and the numbers drawn from it."""
+
+    batch_size: PositiveInt = Field(32, description="Prompts decoded together.")
+    max_new_tokens: dict[str, PositiveInt] = Field(
+        default_factory=dict, description="Per task, where it differs from the task's own bound."
+    )
+    tie: float = Field(1e-6, ge=0, le=1, description="Rewards closer than this are a tie in WinRate.")
+    perturb: bool = Field(
+        True, description="Ask again for P(yes) of race rows with other names, order of declarations and sizes."
+    )
+    external: Location | None = Field(
+        None, description="Folder with a copy of DataRaceBench that every model answers too; not used in training."
+    )

@@ -1,0 +1,85 @@
+"""What every run of training takes: optimiser, schedule, budget, adapters; and pre-training and SFT."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from hargo.config.options.base import Names, Options
+
+REPEAT = "Per task, how often each of its rows occurs in an epoch; once where not named."
+
+
+class OptimOptions(Options):
+    """Optimiser and schedule, shared by every stage that trains.
+
+    own: keys that mean something else to a method, so that it does not take over the study's value for all
+    """
+
+    own: ClassVar[frozenset[str]] = frozenset()
+
+    learning_rate: float = Field(2e-5, gt=0)
+    schedule: Literal["constant", "linear", "cosine"] = Field("linear", description="After the warm-up.")
+    warmup: float = Field(0.03, ge=0, lt=1, description="Share of the steps spent warming up.")
+    weight_decay: float = Field(0.0, ge=0)
+    beta2: float = Field(0.999, gt=0, lt=1, description="AdamW's second-moment decay.")
+    max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
+    tokens_per_pass: PositiveInt = Field(
+        1024,
+        description="Packed tokens per forward pass; more passes accumulate. Changes memory, not results.",
+    )
+    checkpoint_every: PositiveInt = Field(100, description="Optimiser steps between checkpoints.")
+    max_prompt_tokens: PositiveInt | None = Field(
+        None, description="Leave out training prompts longer than this (counted in the log)."
+    )
+
+    def planned(self, per_epoch: int) -> int:
+        """Optimiser steps of a whole run, of which an epoch is `per_epoch`."""
+        raise NotImplementedError
+
+
+class EpochOptions(OptimOptions):
+    """For runs that are measured in passes over their rows."""
+
+    epochs: PositiveInt = 1
+    max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
+
+    def planned(self, per_epoch: int) -> int:
+        steps = self.epochs * per_epoch
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+
+class PretrainOptions(OptimOptions):
+    """Language modelling on the training texts; for models built from scratch."""
+
+    steps: PositiveInt = 300
+    batch_size: PositiveInt = Field(16, description="Documents per step.")
+    learning_rate: float = Field(2e-3, gt=0)
+    repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
+
+    def planned(self, per_epoch: int) -> int:
+        return self.steps
+
+
+class SFTOptions(EpochOptions):
+    """Supervised fine-tuning on the answers only."""
+
+    epochs: PositiveInt = 2
+    repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
+    batch_size: PositiveInt = Field(4, description="Rows per step.")
+
+
+class AdapterOptions(Options):
+    """LoRA: low-rank matrices beside a model's own, which stay as they are."""
+
+    rank: PositiveInt = Field(8, description="Rank of the adapters.")
+    lora_alpha: PositiveInt = Field(16, description="Scale of the adapters, divided by the rank.")
+    modules: Names = Field(["q_proj", "v_proj"], min_length=1, description="Linear layers that get adapters.")
+
+
+class LoRAOptions(AdapterOptions, SFTOptions):
+    """HPC-GPT: supervised fine-tuning of low-rank adapters, from the base model."""
+
+    own: ClassVar[frozenset[str]] = frozenset({"learning_rate"})
+    learning_rate: float = Field(2e-4, gt=0)
