@@ -29,8 +29,8 @@ from hargo.io import read_json
 from hargo.methods import load
 from hargo.models.encode import prompt_text
 from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
-from hargo.training import loop
-from hargo.training.batches.rollouts import Rollouts
+from hargo.training.trainers.rollouts import Rollouts
+from hargo.training.update import OneLoss
 
 PROMPTS = 8
 WHOLE_STEP = 8192  # tokens: no step here has more
@@ -48,7 +48,7 @@ def parse(rival: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[Any, Rollouts, RolloutOptions, Any]:
-    """Model, stage, options and optimiser of a run of `rival`, before its first step."""
+    """Model, stage, options and update of a run of `rival`, before its first step."""
     method, own, compute = parse(rival)
     study = common.study(options, compute)
     device = deterministic(study)
@@ -64,7 +64,7 @@ def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[
     reuse = not study.compute.gradient_checkpointing
     stage = Rollouts(policy, reference, tokenizer, examples, chosen, learner, 0, stop_ids(policy, tokenizer), reuse)
     stage.order = common.InOrder(PROMPTS)  # type: ignore[assignment]
-    return policy, stage, chosen, loop.make_optimizer(policy, chosen, study.compute.fused_adamw)
+    return policy, stage, chosen, OneLoss(policy, chosen, fused=study.compute.fused_adamw)
 
 
 def work(options: argparse.Namespace, rival: str, group: int) -> None:
@@ -73,12 +73,12 @@ def work(options: argparse.Namespace, rival: str, group: int) -> None:
     if method == "trl":
         trl(options, group, own)
         return
-    policy, stage, chosen, optimizer = ours(options, group, rival)
+    _, stage, chosen, update = ours(options, group, rival)
     spent = own_seconds(stage.method)
     steps = iter(range(options.rounds + 1))
 
     def step() -> dict[str, Any]:
-        record = loop.train_step(policy, stage, optimizer, chosen, next(steps))
+        record = update.apply(stage, next(steps), chosen.learning_rate)
         seconds, spent["seconds"] = spent["seconds"], 0.0
         return {"length": record["length/mean"], "tokens": record["tokens"], "own": seconds}
 

@@ -79,7 +79,7 @@ def prepare(options: argparse.Namespace) -> tuple[Path, Path]:
     from hargo.data.build import build, write
     from hargo.models.prepare import prefetch
     from hargo.models.prepare import prepare as prepare_model
-    from hargo.training import stages
+    from hargo.training.job import Places, train
 
     made, cache = study(options), options.cache
     data, model = cache / "data", cache / "sft" / "model"
@@ -88,7 +88,7 @@ def prepare(options: argparse.Namespace) -> tuple[Path, Path]:
     if not (model / "config.json").is_file():
         prefetch(made)
         prepare_model(made, data, cache / "base")
-        stages.sft(made, 0, cache / "base", data, cache / "sft", cache / "checkpoints")
+        train(made, "sft", 0, Places(cache / "base", data, cache / "sft", cache / "checkpoints"))
     return model, data
 
 

@@ -15,9 +15,10 @@ import torch
 from torch.autograd import DeviceType
 from torch.utils.flop_counter import FlopCounterMode
 
-from hargo.training import loop
-from hargo.training.batches import rollouts
-from hargo.training.batches.rollouts import Rollouts
+from hargo.training import update
+from hargo.training.trainers import rollouts
+from hargo.training.trainers.rollouts import Rollouts
+from hargo.training.update import OneLoss
 
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addbmm", "mkldnn::_linear_pointwise")
 
@@ -27,7 +28,7 @@ def work(x: Sequence[int], weight: Sequence[int], *_: Any, **__: Any) -> int:
     return 2 * math.prod(x) * weight[0]
 
 
-def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: Any, optimizer: Any) -> dict[str, Any]:
+def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: Any, learner: OneLoss) -> dict[str, Any]:
     """Median seconds of every part over the rounds, and of one more step the share of its matrix products."""
     seconds: dict[str, float] = defaultdict(float)
 
@@ -56,15 +57,15 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
     timed(rollouts, "generate", "rollout")
     timed(stage, "_reward", "reward")
     timed(stage, "_ask_reference", "reference")
-    timed(loop, "score", "forward")
+    timed(update, "score", "forward")
     timed(torch.Tensor, "backward", "backward")
-    timed(loop, "clip_gradient", "clip")
-    timed(optimizer, "step", "optimiser")
-    timed(loop, "train_step", "step")
+    timed(update, "clip_gradient", "clip")
+    timed(learner.optimizer, "step", "optimiser")
+    timed(learner, "apply", "step")
     rounds = []
     for number in range(options.rounds + 1):
         seconds.clear()
-        record = loop.train_step(policy, stage, optimizer, chosen, number)
+        record = learner.apply(stage, number, chosen.learning_rate)
         rounds.append(dict(seconds))
         print(number, {k: round(v, 2) for k, v in seconds.items()}, record["tokens"], round(record["length/mean"], 1))
     parts = {name: common.median(rounds[1:], name) for name in rounds[1]}
@@ -72,11 +73,11 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
     read = (statistics.median(written[1:]) - 1) * sum(p.numel() * p.element_size() for p in policy.parameters())
     known = {torch.ops.mkldnn._linear_pointwise: work} if hasattr(torch.ops.mkldnn, "_linear_pointwise") else {}
     with FlopCounterMode(display=False, custom_mapping=known) as counter:
-        loop.train_step(policy, stage, optimizer, chosen, options.rounds)
+        learner.apply(stage, options.rounds, chosen.learning_rate)
     cuda = policy.device.type == "cuda"
     activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if cuda else [])]
     with torch.profiler.profile(activities=activities) as trace:
-        loop.train_step(policy, stage, optimizer, chosen, options.rounds)
+        learner.apply(stage, options.rounds, chosen.learning_rate)
     own = {
         event.key: (event.self_device_time_total if cuda else event.self_cpu_time_total) / 1e6
         for event in trace.key_averages()

@@ -14,7 +14,7 @@ from typing import Any
 PACKAGE = Path(__file__).resolve().parent
 
 #: what these parts do shows in a stage's resolved options, or changes no number
-NO_NUMBERS = ("cli", "config", "errors", "fingerprint", "io", "provenance")
+NO_NUMBERS = ("cli", "config", "errors", "fingerprint", "io", "layout", "provenance")
 
 
 def digest(value: Any) -> str:

@@ -42,7 +42,7 @@ def tokens(lengths, groups=1, advantages=None, weights=None, seed=0, width=None,
     )
 
 
-POLICY = [name for name, spec in METHODS.items() if spec.data == "rollouts"]
+POLICY = [name for name, spec in METHODS.items() if spec.trainer == "rollouts"]
 REWARDS = [[1.0, 0.0], [0.2, 0.9], [0.0, 0.3]]
 CONFIDENCE = [[-1.0, -2.0], [-0.5, -0.1], [-3.0, -1.0]]
 LENGTHS = [3, 1, 5, 2, 4, 4]
@@ -54,7 +54,7 @@ def prepared(name, rewards=REWARDS, confidence=CONFIDENCE, lengths=LENGTHS, widt
     method = load(name, spec.options(**{**spec.preset, **options}))
     part = tokens(lengths, groups=len(rewards), width=width, seed=seed)
     part = dataclasses.replace(part, reference_point=0.7 if method.mismatched else 0.0)
-    if spec.data != "rollouts":
+    if spec.trainer != "rollouts":
         return method, part
     given = signals(rewards, confidence, valid, lengths)
     if method.critic:

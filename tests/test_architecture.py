@@ -16,7 +16,7 @@ from places import ROOT
 
 from hargo.config import METHODS, SOURCES, TASKS
 
-ORDER = ["config", "tasks", "data", "models", "rollout", "methods", "training", "evaluation", "report"]
+ORDER = ["config", "layout", "tasks", "data", "models", "rollout", "methods", "training", "evaluation", "report"]
 ANYWHERE = {"errors", "fingerprint", "io", "provenance"}
 EVERYTHING = {"cli", "doctor", "__main__"}
 FILES = sorted((ROOT / "hargo").rglob("*.py"))

@@ -18,10 +18,11 @@ from hargo.models.attention import capability, packs
 from hargo.models.prepare import prepare
 from hargo.models.small import build, shrink
 from hargo.models.tryout import RIGHT, Capability
-from hargo.training import apart, stages
-from hargo.training.batches.base import Batch
-from hargo.training.loop import _check_gap
+from hargo.training import apart, job
+from hargo.training.batch import Batch
+from hargo.training.job import Places, train
 from hargo.training.pack import Group, pack, plan, score
+from hargo.training.update import _check_gap
 
 #: SmolLM2-135M
 SMOLLM = LlamaConfig(
@@ -132,9 +133,9 @@ def test_what_cannot_be_sampled_is_not_trained(tmp_path: Path, monkeypatch) -> N
     data = tiny.write_data(tmp_path / "data")
     prepare(study, data, tmp_path / "base")
     # no family that can be trained is such a one today
-    monkeypatch.setattr(stages, "can_sample", lambda model: f"{type(model).__name__} keeps no cache")
+    monkeypatch.setattr(job, "can_sample", lambda model: f"{type(model).__name__} keeps no cache")
     with pytest.raises(UserError, match="LlamaForCausalLM keeps no cache; choose another model"):
-        stages.sft(study, 0, tmp_path / "base", data, tmp_path / "sft", tmp_path / "checkpoints")
+        train(study, "sft", 0, Places(tmp_path / "base", data, tmp_path / "sft", tmp_path / "checkpoints"))
     assert not (tmp_path / "sft").exists()
 
 

@@ -65,7 +65,7 @@ def test_help_imports_no_torch() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *("pretrain", "sft", "train", "evaluate", "baselines", "report", "doctor"),
+        *("train", "preferences", "evaluate", "baselines", "report", "doctor"),
         *("config check", "config schema", "config resolve", "data prefetch", "data build", "data audit"),
         *("model prefetch", "model prepare"),
     ],
@@ -76,7 +76,7 @@ def test_every_command_explains_itself(command: str) -> None:
 
 
 def test_usage_errors_exit_with_2() -> None:
-    assert hargo("sft").returncode == 2
+    assert hargo("train").returncode == 2
     assert hargo("nonsense").returncode == 2
 
 
@@ -97,7 +97,7 @@ def test_user_errors_are_one_line(tmp_path: Path) -> None:
 def test_a_method_outside_the_study_is_refused_before_anything_starts(tmp_path: Path) -> None:
     folders = [f"--{name}={tmp_path / name}" for name in ("model", "data", "out", "checkpoints")]
     done = hargo("train", "grp", "--config", DEMO, "--seed", "0", *folders)
-    assert "unknown method in this study 'grp'; did you mean 'grpo'?" in error_line(done)
+    assert "unknown run of this study 'grp'; did you mean 'grpo'?" in error_line(done)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -230,8 +230,10 @@ def test_gpu_types_of_every_spelling_are_found(gres: str, types: list[str]) -> N
 
 def test_a_script_is_shown_where_there_is_no_slurm(tmp_path: Path) -> None:
     (tmp_path / "bash").symlink_to("/bin/bash")
-    done = hargo("slurm", "script", "sft", PATH=str(tmp_path))
-    assert done.returncode == 0 and "#SBATCH --job-name=sft" in done.stdout and "wckey" not in done.stdout, done.stderr
+    done = hargo("slurm", "script", "train", PATH=str(tmp_path))
+    assert done.returncode == 0 and "#SBATCH --job-name=train" in done.stdout and "wckey" not in done.stdout, (
+        done.stderr
+    )
 
 
 def test_provenance_says_what_decided_a_result() -> None:

@@ -61,8 +61,8 @@ def small(sections: dict[str, Any]) -> Study:
 
 def test_options_shared_by_all_methods_do_not_reach_those_that_mean_something_else_by_them() -> None:
     rl = {"beta": 0.02, "group_size": 8, "learning_rate": 1e-5}
-    study = small({"rl": rl, "methods": dict.fromkeys(METHODS)})
-    betas = {name: getattr(study.method(name), "beta", None) for name in METHODS}
+    study = small({"rl": rl, "methods": dict.fromkeys(METHODS.keys() - {"pretrain", "sft"})})
+    betas = {name: getattr(study.method(name), "beta", None) for name in study.methods}
     assert (betas["grpo"], betas["dpo"], betas["kto"], betas["simpo"], betas["dapo"]) == (0.02, 0.1, 0.1, 2.0, 0.0)
     assert not hasattr(study.method("dpo"), "group_size") and study.method("rloo").group_size == 8
     assert study.method("dpo").learning_rate == 1e-5 != study.method("hpc_gpt").learning_rate

@@ -22,7 +22,7 @@ from hargo.models.encode import encode
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
 from hargo.tasks import Task, Verdict
-from hargo.training import stages
+from hargo.training.job import Places, train
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def trained(tmp_path_factory) -> Path:
     study = tiny.study(sft={"epochs": 9, "max_steps": 60, "learning_rate": 1e-2})
     data = tiny.write_data(folder / "data")
     prepare(study, data, folder / "base")
-    stages.sft(study, 0, folder / "base", data, folder / "sft", folder / "checkpoints")
+    train(study, "sft", 0, Places(folder / "base", data, folder / "sft", folder / "checkpoints"))
     return folder
 
 
@@ -182,7 +182,7 @@ def test_what_is_no_number_never_reaches_a_file(monkeypatch, tmp_path, caplog):
     got = judge([Row(f"odd/{i}", "odd", "p", "x") for i in range(4)], ["x"] * 4, [{}] * 4)
     assert [p["reward"] for p in got] == [None, None, None, 1.0]
     assert [p["scores"]["s"] for p in got] == [0.0, 0.0, 0.5, 1.0]
-    assert "odd: 4 rewards or scores are no finite numbers" in caplog.text
+    assert "odd: 3 answers have no usable reward, 2 scores are no finite numbers" in caplog.text
     write_jsonl(tmp_path / "predictions.jsonl", got)
     write_jsonl(tmp_path / "metrics.jsonl", [summarise(got)])
     assert len(strict(tmp_path / "predictions.jsonl")) == 4

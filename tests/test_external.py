@@ -28,7 +28,7 @@ from hargo.models.prepare import prepare
 from hargo.report import external, markdown
 from hargo.report.blocks import Section
 from hargo.report.results import read
-from hargo.training import stages
+from hargo.training.job import Places, train
 
 RACY = "// DRB: a data race\n#include <stdio.h>\nint main() {\n  #pragma omp parallel for\n  for (;;) race_yes++;\n}\n"
 BOTH = ["race_c", "race_fortran"]
@@ -131,7 +131,7 @@ def trained(tmp_path_factory) -> Path:
     study = tiny.study(sft={"max_steps": 2})
     data = tiny.write_data(where / "data")
     prepare(study, data, where / "base")
-    stages.sft(study, 0, where / "base", data, where / "sft", where / "checkpoints")
+    train(study, "sft", 0, Places(where / "base", data, where / "sft", where / "checkpoints"))
     return where
 
 

@@ -14,7 +14,7 @@ from hargo.config import METHODS
 from hargo.config.options import HargoOptions
 from hargo.methods import hargo, load
 from hargo.models.encode import Example
-from hargo.training.rewards import reward, usable
+from hargo.training.rewards import reward
 
 
 def learned(
@@ -118,4 +118,5 @@ def test_rewards_that_are_no_finite_numbers_are_unusable(monkeypatch):
     rewards, valid = reward([Example(Row, [1], [2])] * 2, ["no"] * 8, 4)  # type: ignore[arg-type]
     assert valid.tolist() == [[False] * 4, [False, True, True, True]]  # 1e300 is beyond float32
     assert rewards.tolist() == [[0.0] * 4, [0.0, -2.5, 1.0, 0.0]]
-    assert [usable(value) for value in given] == [False] * 4 + [True] * 4
+    found = tasks.rewards(["race_c"] * 8, ["x"] * 8, ["yes"] * 8)
+    assert [value is not None for value in found] == [False] * 4 + [True] * 4

@@ -21,14 +21,16 @@ from hargo.methods.kto import Method as KTO
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
-from hargo.training import stages
-from hargo.training.batches import base
-from hargo.training.batches import pairs as pair_batches
-from hargo.training.batches import rollouts as rollout_batches
-from hargo.training.batches.pairs import Preferences
-from hargo.training.batches.rollouts import Rollouts
+from hargo.training import batch as base
+from hargo.training import job
+from hargo.training.job import Places
 from hargo.training.pack import Group, score
-from hargo.training.pairs import load_pairs, preferences
+from hargo.training.preferences import load_pairs, preferences
+from hargo.training.trainers import pairs as pair_batches
+from hargo.training.trainers import rollouts as rollout_batches
+from hargo.training.trainers.pairs import Preferences
+from hargo.training.trainers.rollouts import Rollouts
+from hargo.training.update import OneLoss
 
 METHODS = {
     "dpo": {},
@@ -47,7 +49,7 @@ def start(tmp_path_factory) -> Path:
     study = tiny.study(sft={"epochs": 9, "max_steps": 60, "learning_rate": 1e-2}, rl={"temperature": 1.0})
     data = tiny.write_data(folder / "data")
     prepare(study, data, folder / "base")
-    stages.sft(study, 0, folder / "base", data, folder / "sft", folder / "checkpoints" / "sft")
+    job.train(study, "sft", 0, Places(folder / "base", data, folder / "sft", folder / "checkpoints" / "sft"))
     preferences(study, 0, folder / "sft" / "model", data, folder / "pairs")
     return folder
 
@@ -55,8 +57,8 @@ def start(tmp_path_factory) -> Path:
 def train(start: Path, method: str, out: Path, **rl: object) -> Path:
     study = tiny.study(methods=METHODS, rl={"max_steps": 4, **rl})
     begin = start / ("base" if method == "hpc_gpt" else "sft/model")
-    pairs = start / "pairs" if study.spec(method).data == "pairs" else None
-    stages.train(study, method, 0, begin, start / "data", out, out / "checkpoints", pairs)
+    pairs = start / "pairs" if study.spec(method).trainer == "pairs" else None
+    job.train(study, method, 0, Places(begin, start / "data", out, out / "checkpoints", pairs))
     return out / "model" / "model.safetensors"
 
 
@@ -108,9 +110,7 @@ def test_every_kind_of_method_trains_and_leaves_a_plain_model(start, tmp_path, m
 @pytest.mark.parametrize("method", ["ppo", "dpo", "hpc_gpt"])
 def test_interrupted_and_resumed_it_ends_in_the_same_bits(start, tmp_path, method, monkeypatch):
     whole = train(start, method, tmp_path / "whole").read_bytes()
-    from hargo.training import loop
-
-    taken, step = [], loop.train_step
+    taken, step = [], OneLoss.apply
 
     def stop(*arguments):
         if len(taken) == 3:
@@ -118,7 +118,7 @@ def test_interrupted_and_resumed_it_ends_in_the_same_bits(start, tmp_path, metho
         taken.append(1)
         return step(*arguments)
 
-    monkeypatch.setattr(loop, "train_step", stop)
+    monkeypatch.setattr(OneLoss, "apply", stop)
     with pytest.raises(KeyboardInterrupt):
         train(start, method, tmp_path / "part", checkpoint_every=2)
     monkeypatch.undo()
@@ -170,21 +170,13 @@ def whole(model, prompt: list[int], answer: list[int]) -> float:
 def test_without_pairs_or_with_those_of_other_data_it_is_one_line(start, tmp_path):
     study = tiny.study(methods=METHODS)
     with pytest.raises(UserError, match="--pairs"):
-        stages.train(study, "dpo", 0, start / "sft" / "model", start / "data", tmp_path / "a", tmp_path / "c")
+        job.train(study, "dpo", 0, Places(start / "sft" / "model", start / "data", tmp_path / "a", tmp_path / "c"))
     shutil.copytree(start / "pairs", tmp_path / "pairs")
     pairs = read_jsonl(tmp_path / "pairs" / "pairs.jsonl")
     write_jsonl(tmp_path / "pairs" / "pairs.jsonl", [{**pairs[0], "id": "race_c/99999"}])
     with pytest.raises(UserError, match=r"pairs.jsonl: line 1: race_c/99999 is no training row"):
-        stages.train(
-            study,
-            "dpo",
-            0,
-            start / "sft" / "model",
-            start / "data",
-            tmp_path / "a",
-            tmp_path / "c",
-            tmp_path / "pairs",
-        )
+        places = Places(start / "sft" / "model", start / "data", tmp_path / "a", tmp_path / "c", tmp_path / "pairs")
+        job.train(study, "dpo", 0, places)
 
 
 def test_pairs_made_under_wider_limits_are_left_out_and_counted(start, tmp_path, caplog):

@@ -18,8 +18,10 @@ from hargo.models.load import load_model
 from hargo.models.prepare import prepare
 from hargo.models.switches import switch_on
 from hargo.rollout import Request, generate
-from hargo.training import loop, stages
+from hargo.training import job
+from hargo.training.job import Places
 from hargo.training.pack import Group, pack, score
+from hargo.training.update import make_optimizer
 
 GROUPS = [Group([5, 6, 7], [[8, 9], [10]]), Group([11, 12], [[13], [14, 15, 16]])]
 
@@ -85,7 +87,7 @@ def test_optimiser_kernels_agree_but_for_rounding():
     found = []
     for fused in (True, False):
         model = tiny.model()
-        optimizer = loop.make_optimizer(model, PolicyOptions(learning_rate=1e-2), fused)
+        optimizer = make_optimizer(model, PolicyOptions(learning_rate=1e-2), fused)
         gradient(model)
         optimizer.step()
         found.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
@@ -98,19 +100,21 @@ def start(tmp_path_factory) -> Path:
     study = tiny.study(sft={"max_steps": 20, "learning_rate": 1e-2})
     data = tiny.write_data(folder / "data")
     prepare(study, data, folder / "base")
-    stages.sft(study, 0, folder / "base", data, folder / "sft", folder / "checkpoints")
+    job.train(study, "sft", 0, Places(folder / "base", data, folder / "sft", folder / "checkpoints"))
     return folder
 
 
 def train(start: Path, method: str, out: Path, **sections) -> list[dict]:
-    stages.train(tiny.study(**sections), method, 0, start / "sft" / "model", start / "data", out, out / "checkpoints")
+    job.train(
+        tiny.study(**sections), method, 0, Places(start / "sft" / "model", start / "data", out, out / "checkpoints")
+    )
     return read_jsonl(out / "metrics.jsonl")
 
 
 @pytest.mark.parametrize("method", ["hargo", "ppo"])
 def test_adapters_are_trained_against_the_model_without_them(start, tmp_path, method):
     rl = {"max_steps": 3, "learning_rate": 1e-2, "lora": {"rank": 4, "modules": ["q_proj", "v_proj"]}}
-    steps = train(start, method, tmp_path, rl=rl)
+    steps = train(start, method, tmp_path, rl=rl, methods={method: {}})
     # the reference stays where it was; at first only rounding in rows of another shape lies between it and the policy
     assert steps[0]["kl"] == pytest.approx(0.0, abs=1e-6) and steps[-1]["kl"] > 1e-6
     before = load_model(start / "sft" / "model", torch.device("cpu")).state_dict()
@@ -136,8 +140,8 @@ def test_without_its_adapters_a_model_is_the_one_they_were_added_to():
 
 def test_a_method_that_never_looks_at_the_reference_does_not_load_it(start, tmp_path, monkeypatch):
     loaded = []
-    real = stages.load_model
-    monkeypatch.setattr(stages, "load_model", lambda *args: loaded.append(args[0]) or real(*args))
+    real = job.load_model
+    monkeypatch.setattr(job, "load_model", lambda *args: loaded.append(args[0]) or real(*args))
     short = {"max_steps": 2, "beta": 0.0}
     steps = train(start, "grpo", tmp_path / "grpo", rl=short)
     assert len(loaded) == 1 and "kl" not in steps[0] and steps[0]["grad_norm"] > 0

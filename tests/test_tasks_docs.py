@@ -25,16 +25,16 @@ for line in f'''
 data build --out {where}/data
 data audit --data {where}/data --out {where}/audit
 model prepare --data {where}/data --out {where}/model/base
-pretrain --model {where}/model/base --data {where}/data --out {where}/pretrain --checkpoints {where}/c/pretrain
-sft --seed 0 --model {where}/pretrain/model --data {where}/data --out {where}/sft/seed0 --checkpoints {where}/c/sft
-train grpo --seed 0 --model {where}/sft/seed0/model --data {where}/data --out {where}/train/grpo/seed0 --checkpoints {where}/c/grpo
-evaluate --model {where}/sft/seed0/model --data {where}/data --out {where}/evaluate/sft/seed0
+train pretrain --seed 0
+train sft --seed 0
+train grpo --seed 0
+evaluate --model {where}/train/sft/seed0/model --data {where}/data --out {where}/evaluate/sft/seed0
 evaluate --model {where}/train/grpo/seed0/model --data {where}/data --out {where}/evaluate/grpo/seed0
 baselines --data {where}/data --out {where}/evaluate/baselines
 report
 '''.strip().splitlines():
     app([*shlex.split(line), "--config", "config/sbatch.yaml"], standalone_mode=False)
-"""  # noqa: E501
+"""
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
@@ -83,7 +83,7 @@ def test_the_page_is_followed_to_its_report(copy: Path) -> None:
     run(copy, sys.executable, "-c", uses[0])
     [(_, commands)] = blocks("sh")
     said = run(copy, "bash", "-ec", commands.splitlines()[0].replace("hargo ", f"{sys.executable} -m hargo "))
-    assert "valid study 'sbatch': sft, grpo; seeds [0]; tasks sbatch_option" in said
+    assert "valid study 'sbatch': pretrain, sft, grpo; seeds [0]; tasks sbatch_option" in said
     run(copy, sys.executable, "-c", STAGES)
     out = copy / "results" / "sbatch" / "report"
     text = (out / "report.md").read_text(encoding="utf-8").replace("\\_", "_")

@@ -16,7 +16,7 @@ import time
 import tomllib
 import uuid
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
@@ -103,7 +103,7 @@ def test_every_file_of_the_baselines_is_declared(finished: Path) -> None:
 
 
 def test_a_fresh_demo_runs_every_stage_once_per_method_and_seed(tmp_path: Path) -> None:
-    expected = {"data": 1, "audit": 1, "base_model": 1, "pretrain": 1, "sft": 2, "train": 8}
+    expected = {"data": 1, "audit": 1, "base_model": 1, "train": 1 + 2 + 8}
     expected |= {"evaluate": 10, "baselines": 1, "report": 1}
     assert jobs(tmp_path) == expected
     assert jobs(tmp_path, study=None) == expected, "the demo is the default study"
@@ -113,14 +113,64 @@ def test_the_paper_study_is_planned_quickly(tmp_path: Path) -> None:
     start = time.perf_counter()
     planned = jobs(tmp_path, study=ROOT / "config" / "paper.yaml")
     assert time.perf_counter() - start < 10
-    assert planned["train"] == 60 and planned["evaluate"] == 65 and planned["sft"] == planned["preferences"] == 5
-    assert planned["prefetch_data"] == planned["prefetch_model"] == 1 and "pretrain" not in planned
+    assert planned["train"] == planned["evaluate"] == 65 and planned["preferences"] == 5
+    assert planned["prefetch_data"] == planned["prefetch_model"] == 1
 
 
 def test_a_sweep_and_all_methods_are_planned(tmp_path: Path) -> None:
-    assert jobs(tmp_path, study=ROOT / "config" / "sweep.yaml")["train"] == 2 * (2 + 9)
+    assert jobs(tmp_path, study=ROOT / "config" / "sweep.yaml")["train"] == 1 + 2 * (1 + 2 + 9)
     planned = jobs(tmp_path, study=ROOT / "config" / "demo-full.yaml")
-    assert planned["train"] == 2 * len(METHODS) and planned["preferences"] == 2
+    assert planned["train"] == 2 * len(METHODS) - 1 and planned["preferences"] == 2
+
+
+def planned_in(folder: Path, study: dict[str, Any]) -> dict[str, set[str]]:
+    """Run -> the inputs of its jobs in a dry-run of this study."""
+    path = folder / "study.yaml"
+    path.write_text(yaml.safe_dump(study))
+    done = snakemake(folder, "--dry-run", "--configfile", path)
+    assert done.code == 0, done.text
+    found = re.findall(
+        r"Training (\S+), seed (\d+)\nReason: Missing output files: .*?; Input files updated by another job: (.*)",
+        done.text,
+    )
+    return {f"{name} {seed}": set(inputs.split(", ")) for name, seed, inputs in found}
+
+
+BRANCHES: dict[str, Any] = {
+    "name": "branches",
+    "seeds": [0, 1],
+    "pretrain": {},
+    "data": {"protocol": "given"},
+    "methods": {
+        "early": {"method": "grpo", "start": "pretrain@50000"},
+        "early_sft": {"method": "sft", "start": "pretrain@50000"},
+        "hargo": {"start": "early_sft"},
+        "dpo": {"start": "hargo"},
+        "grpo": None,
+    },
+}
+
+
+def test_runs_start_where_the_study_says(tmp_path: Path) -> None:
+    inputs, results = planned_in(tmp_path, BRANCHES), "results/branches"
+    assert len(inputs) == 1 + 2 * 6
+    assert f"{results}/model/base" in inputs["pretrain 0"]
+    for seed in (0, 1):
+        at = f"seed{seed}"
+        assert f"{results}/train/pretrain/seed0/model" in inputs[f"sft {seed}"]
+        assert f"{results}/train/pretrain/seed0/kept" in inputs[f"early {seed}"]
+        assert f"{results}/train/early_sft/{at}/model" in inputs[f"hargo {seed}"]
+        assert {f"{results}/train/hargo/{at}/model", f"{results}/preferences/hargo/{at}/pairs.jsonl"} <= inputs[
+            f"dpo {seed}"
+        ]
+        assert f"{results}/train/sft/{at}/model" in inputs[f"grpo {seed}"]
+
+
+def test_without_sft_methods_start_from_the_base_model(tmp_path: Path) -> None:
+    inputs = planned_in(tmp_path, {**BRANCHES, "sft": None, "methods": {"dapo": None, "dpo": None}})
+    assert set(inputs) == {"pretrain 0", "dapo 0", "dapo 1", "dpo 0", "dpo 1"}
+    assert "results/branches/train/pretrain/seed0/model" in inputs["dapo 1"]
+    assert "results/branches/preferences/pretrain/seed1/pairs.jsonl" in inputs["dpo 1"]
 
 
 def test_a_finished_study_has_nothing_to_do(finished: Path) -> None:
@@ -132,11 +182,11 @@ def test_a_finished_study_has_nothing_to_do(finished: Path) -> None:
     [
         ("methods={hargo: {alpha: 0.5}}", {"train": 2, "evaluate": 2, "report": 1}),
         ("rl={beta: 0.1}", {"train": 8, "evaluate": 8, "report": 1}),
-        ("sft={epochs: 3}", {"sft": 2, "train": 8, "evaluate": 10, "report": 1}),
+        ("sft={epochs: 3}", {"train": 2 + 8, "evaluate": 10, "report": 1}),
         ("evaluation={batch_size: 8}", {"evaluate": 10, "report": 1}),
         ("evaluation={tie: 0.01}", {"report": 1}),
         ("seeds=[0]", {"report": 1}),
-        ("seeds=[0, 1, 2]", {"sft": 1, "train": 4, "evaluate": 5, "report": 1}),
+        ("seeds=[0, 1, 2]", {"train": 5, "evaluate": 5, "report": 1}),
         ("methods={dr_grpo: {}}", {"train": 2, "evaluate": 2, "report": 1}),
         ("rl={checkpoint_every: 7}", {}),
         ("sft={checkpoint_every: 7}", {}),
@@ -155,9 +205,8 @@ AFTER_TRAINING = {"evaluate": 10, "report": 1}
     [
         ("methods/hargo.py", {"train": 6, "evaluate": 6, "report": 1}),  # hargo, b1 and b2
         ("methods/dapo.py", {}),
-        ("methods/sft.py", {"pretrain": 1, "sft": 2, "train": 8} | AFTER_TRAINING),
-        # answers and baselines are judged beside code of training
-        ("training/loop.py", {"pretrain": 1, "sft": 2, "train": 8, "baselines": 1} | AFTER_TRAINING),
+        ("methods/sft.py", {"train": 11} | AFTER_TRAINING),
+        ("training/loop.py", {"train": 11} | AFTER_TRAINING),
         ("evaluation/baselines.py", {"baselines": 1, "report": 1}),
         ("report/tables.py", {"report": 1}),
         ("cli/__init__.py", {}),

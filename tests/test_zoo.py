@@ -19,9 +19,9 @@ from hargo.models.attention import NAME, capability
 from hargo.models.load import load_model
 from hargo.models.switches import recompute
 from hargo.models.tryout import RIGHT
-from hargo.training import loop
-from hargo.training.batches.demonstrations import Demonstrations
 from hargo.training.pack import Group, pack, score
+from hargo.training.trainers.demonstrations import Demonstrations
+from hargo.training.update import OneLoss
 
 #: of the most different ways to read a row
 QUICK = (
@@ -128,7 +128,7 @@ def test_a_family_takes_a_step_and_comes_back_from_its_folder(family, tmp_path):
     options = SFTOptions(batch_size=3, tokens_per_pass=60, learning_rate=1e-3)
     stage = Demonstrations(groups, options, SFT(), 0, model)
     start = [p.detach().clone() for p in model.parameters()]
-    record = loop.train_step(model, stage, loop.make_optimizer(model, options), options, 0)
+    record = OneLoss(model, options).apply(stage, 0, options.learning_rate)
     assert record["grad_norm"] > 0 and record["loss"] > 0
     assert any(not torch.equal(a, b) for a, b in zip(start, model.parameters(), strict=True))
     model.save_pretrained(tmp_path)

@@ -16,14 +16,25 @@ from hargo.errors import UserError
 if TYPE_CHECKING:
     from hargo.config import Study
 
+PLAIN: dict[str, Any] = {"no_args_is_help": True, "add_completion": False, "pretty_exceptions_enable": False}
+
 Config = Annotated[Path, typer.Option("--config", help="Study file (YAML or JSON).", metavar="FILE")]
 Out = Annotated[Path, typer.Option("--out", help="Folder to write to.", metavar="DIR")]
 Data = Annotated[Path, typer.Option("--data", help="Folder with train.jsonl and eval.jsonl.", metavar="DIR")]
 Model = Annotated[Path, typer.Option("--model", help="Model folder to start from.", metavar="DIR")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.", min=0, max=2**32 - 1)]
-Checkpoints = Annotated[
-    Path,
-    typer.Option("--checkpoints", help="Folder for checkpoints; a rerun resumes from them.", metavar="DIR"),
+#: folders of a run, each by default where the workflow has it
+USUAL = "By default where the workflow has it, below results/<study>/."
+UsualModel = Annotated[Path | None, typer.Option("--model", help=f"Model folder to start from. {USUAL}", metavar="DIR")]
+UsualData = Annotated[Path | None, typer.Option("--data", help=f"Folder with train.jsonl. {USUAL}", metavar="DIR")]
+UsualOut = Annotated[Path | None, typer.Option("--out", help=f"Folder to write to. {USUAL}", metavar="DIR")]
+UsualPairs = Annotated[
+    Path | None,
+    typer.Option("--pairs", help=f"Folder of `hargo preferences`, for runs on pairs. {USUAL}", metavar="DIR"),
+]
+UsualCheckpoints = Annotated[
+    Path | None,
+    typer.Option("--checkpoints", help=f"Folder for checkpoints; a rerun resumes from them. {USUAL}", metavar="DIR"),
 ]
 Overrides = Annotated[
     list[str] | None,

@@ -8,13 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hargo.config import METHODS
-from hargo.config.registry import MethodSpec
+from hargo.config.registry import TRAINERS, MethodSpec
 
-NEEDS = {
-    "rollouts": "rewarded answers of the model in training",
-    "pairs": "pairs of answers of the SFT model (`hargo preferences`)",
-    "demonstrations": "the training rows' own answers",
-}
 STARTS = {"sft": "the SFT model", "base": "the base model"}
 
 
@@ -47,7 +42,7 @@ def listing() -> str:
         lines.append(f"    {first}" + (f" With {own}." if own else ""))
         if spec.kind == "method":
             lines += [f"    {line}" for line in formula(rest)]
-        lines.append(f"    needs {NEEDS[spec.data]}; starts from {STARTS[spec.start]}")
+        lines.append(f"    needs {TRAINERS[spec.trainer].data}; starts from {STARTS[spec.start]}")
     return "\n".join(lines)
 
 
@@ -69,7 +64,8 @@ def page() -> str:
         "|---|---|---|---|",
     ]
     lines += [
-        f"| `{name}` | {spec.title} | {NEEDS[spec.data]} | {STARTS[spec.start]} |" for name, spec in METHODS.items()
+        f"| `{name}` | {spec.title} | {TRAINERS[spec.trainer].data} | {STARTS[spec.start]} |"
+        for name, spec in METHODS.items()
     ]
     modules: dict[str, list[str]] = {}
     for name, spec in METHODS.items():

@@ -83,14 +83,14 @@ def files_stamp(paths: Sequence[Path]) -> str:
 def code_stamp(study: Study, stage: str) -> Callable[[Any], dict[str, str]]:
     """A param that depends on wildcards: part of the package, as `hargo/data` -> digest of what the stage uses of it.
 
-    stage: a key of `hargo.config.code.STAGES`; for `train` the code of the job's method counts, not that of others.
+    stage: a key of `hargo.config.code.STAGES`; for `train` the code of the job's run counts, not that of others.
     """
     from hargo.config.code import stage_code
     from hargo.fingerprint import digest
 
     def stamp(wildcards: Any) -> dict[str, str]:
         parts: dict[str, dict[str, str]] = {}
-        for name, value in stage_code(study, stage, wildcards.method if stage == "train" else None).items():
+        for name, value in stage_code(study, stage, wildcards.run if stage == "train" else None).items():
             parts.setdefault("/".join(name.split("/")[:2]), {})[name] = value
         return {part: digest(found) for part, found in sorted(parts.items())}
 

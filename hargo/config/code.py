@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hargo.config.registry import SOURCES, TASKS
+from hargo.config.registry import SOURCES, TASKS, TRAINERS
 from hargo.config.study import Study
 from hargo.fingerprint import code_of, digest
 
@@ -11,10 +11,8 @@ STAGES = {
     "data": "hargo.data.build",
     "audit": "hargo.data.audit",
     "model": "hargo.models.prepare",
-    "pretrain": "hargo.training.stages",
-    "sft": "hargo.training.stages",
-    "preferences": "hargo.training.pairs",
-    "train": "hargo.training.stages",
+    "preferences": "hargo.training.preferences",
+    "train": "hargo.training.job",
     "evaluate": "hargo.evaluation.run",
     "external": "hargo.evaluation.external",
     "baselines": "hargo.evaluation.baselines",
@@ -22,21 +20,22 @@ STAGES = {
 }
 
 
-def stage_code(study: Study, stage: str, method: str | None = None) -> dict[str, str]:
-    """File -> digest of the code that a stage uses, with the study's tasks, its data source and its `method`.
+def stage_code(study: Study, stage: str, run: str | None = None) -> dict[str, str]:
+    """File -> digest of the code that a stage uses, with the study's tasks, its data source and its `run`'s code.
 
-    stage: a key of `STAGES`; method: a name in the study, for the stage `train`
+    stage: a key of `STAGES`; run: a name in the study, for the stage `train`
     """
     modules = [STAGES[stage]]
-    if "hargo/tasks/__init__.py" in code_of(STAGES[stage]):  # it finds tasks by name
+    if run is not None:
+        spec = study.spec(run)
+        modules += [spec.module, TRAINERS[spec.trainer].module]
+    if "hargo/tasks/__init__.py" in code_of(*modules):  # it finds tasks by name
         modules += [TASKS[task] for task in study.tasks]
     if stage in ("data", "audit"):
         modules.append(SOURCES[study.data.source])
-    if method is not None:
-        modules.append(study.spec(method).module)
     return code_of(*modules)
 
 
-def stage_digest(study: Study, stage: str, method: str | None = None) -> str:
+def stage_digest(study: Study, stage: str, run: str | None = None) -> str:
     """Eight hex digits of `stage_code`: other digits, other code."""
-    return digest(stage_code(study, stage, method))
+    return digest(stage_code(study, stage, run))

@@ -30,33 +30,62 @@ SOURCES: dict[str, str] = {
 }
 
 
+class TrainerSpec(NamedTuple):
+    """How one kind of run is trained.
+
+    module: has `train(job)`, see `hargo.training.job`; section: of the study, whose keys its methods take over
+    pairs: whether it learns from pairs of answers of the model that it starts from; data: what it learns from, in words
+    """
+
+    module: str
+    section: Literal["pretrain", "sft", "rl"]
+    data: str
+    pairs: bool = False
+
+
+#: kind of training -> how it goes
+TRAINERS: dict[str, TrainerSpec] = {
+    "texts": TrainerSpec("hargo.training.trainers.texts", "pretrain", "the training rows' texts, prompt and answer"),
+    "demonstrations": TrainerSpec("hargo.training.trainers.demonstrations", "sft", "the training rows' own answers"),
+    "pairs": TrainerSpec(
+        "hargo.training.trainers.pairs", "rl", "pairs of answers of the SFT model (`hargo preferences`)", pairs=True
+    ),
+    "rollouts": TrainerSpec("hargo.training.trainers.rollouts", "rl", "rewarded answers of the model in training"),
+}
+
+
 class MethodSpec(NamedTuple):
     """Where a method lives, which options it takes and how this name sets them.
 
-    data: rollouts of the model in training, pairs of answers of the SFT model, or demonstrations
-    start: the model it begins with; kind: how the report treats it
+    trainer: a key of `TRAINERS`
+    start: the run it begins with unless the study says otherwise; `base` is the base model, pre-trained where the study
+        pre-trains it, and stands for `sft` too in a study without one
+    kind: how the report treats it; a run for `groundwork` is not evaluated
     """
 
     title: str
     module: str
-    options: type[o.PostTrainingOptions] | type[o.SFTOptions]
+    options: type[o.OptimOptions]
     preset: Mapping[str, Any] = MappingProxyType({})
-    data: Literal["rollouts", "pairs", "demonstrations"] = "rollouts"
-    start: Literal["sft", "base"] = "sft"
-    kind: Literal["method", "ablation", "control"] = "method"
+    trainer: str = "rollouts"
+    start: str = "sft"
+    kind: Literal["method", "ablation", "control", "groundwork"] = "method"
 
 
+_SFT = "hargo.methods.sft"
 _HARGO = ("hargo.methods.hargo", o.HargoOptions)
 
 #: method name -> module holding `Method`; several names may share one module with other presets
 METHODS: dict[str, MethodSpec] = {
-    "hpc_gpt": MethodSpec("HPC-GPT", "hargo.methods.hpc_gpt", o.LoRAOptions, data="demonstrations", start="base"),
+    "pretrain": MethodSpec("pre-training", _SFT, o.PretrainOptions, trainer="texts", start="base", kind="groundwork"),
+    "sft": MethodSpec("SFT", _SFT, o.SFTOptions, trainer="demonstrations", start="base"),
+    "hpc_gpt": MethodSpec("HPC-GPT", "hargo.methods.hpc_gpt", o.LoRAOptions, trainer="demonstrations", start="base"),
     "ppo": MethodSpec("PPO", "hargo.methods.ppo", o.PPOOptions),
-    "dpo": MethodSpec("DPO", "hargo.methods.dpo", o.PreferenceOptions, data="pairs"),
+    "dpo": MethodSpec("DPO", "hargo.methods.dpo", o.PreferenceOptions, trainer="pairs"),
     "grpo": MethodSpec("GRPO", "hargo.methods.grpo", o.PolicyOptions),
     "dr_grpo": MethodSpec("Dr.GRPO", "hargo.methods.dr_grpo", o.DrGRPOOptions),
-    "simpo": MethodSpec("SimPO", "hargo.methods.simpo", o.SimPOOptions, data="pairs"),
-    "kto": MethodSpec("KTO", "hargo.methods.kto", o.KTOOptions, data="pairs"),
+    "simpo": MethodSpec("SimPO", "hargo.methods.simpo", o.SimPOOptions, trainer="pairs"),
+    "kto": MethodSpec("KTO", "hargo.methods.kto", o.KTOOptions, trainer="pairs"),
     "hargo": MethodSpec("HARGO", *_HARGO),
     "rloo": MethodSpec("RLOO", "hargo.methods.rloo", o.RolloutOptions),
     "dapo": MethodSpec("DAPO", "hargo.methods.dapo", o.DAPOOptions),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -10,14 +11,17 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 
 from hargo.config import options as o
 from hargo.config.problems import KeyProblem, first_problem, unknown
-from hargo.config.registry import METHODS, SOURCES, TASKS, MethodSpec
+from hargo.config.registry import METHODS, SOURCES, TASKS, TRAINERS, MethodSpec
+from hargo.config.runs import BASE, Run, Start, ordered
 from hargo.errors import UserError
 
 __all__ = ["Study", "unknown"]
 
 #: methods name folders and reach command lines; the reserved ones stand beside them in results/<study>/
 METHOD_NAME = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
-RESERVED = ("sft", "baselines")
+RESERVED = ("pretrain", "sft", "baselines", BASE)
+#: keys of a method that say what it is, beside its options
+OF_A_RUN = ("method", "start")
 
 
 class Study(o.Options):
@@ -33,17 +37,20 @@ class Study(o.Options):
     )
     model: o.ModelOptions = o.ModelOptions()
     pretrain: o.PretrainOptions | None = Field(None, description="Only for a model from scratch.")
-    sft: o.SFTOptions = o.SFTOptions()
+    sft: o.SFTOptions | None = Field(o.SFTOptions(), description="null for a study without it.")
     rl: o.RLOptions = o.RLOptions()
     methods: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="Methods to train after SFT. A name of your own stands for the method that its key `method` says.",
+        description="Runs beside SFT, by method. A name of your own stands for the method that its key `method` says. "
+        "The key `start` names the run to start from: base, sft, another one, or pretrain@TOKENS for what that run was "
+        "when it had learned from so many tokens.",
     )
     sweep: dict[str, dict[str, list[Any]]] = Field(
         default_factory=dict,
         description="Per method, options and the values to try, one at a time: {hargo: {alpha: [0, 0.3, 1]}}.",
     )
     evaluation: o.EvaluationOptions = o.EvaluationOptions()
+    report: o.ReportOptions = o.ReportOptions()
     compute: o.ComputeOptions = o.ComputeOptions()
     prefetch: o.PrefetchOptions = o.PrefetchOptions()
 
@@ -93,6 +100,8 @@ class Study(o.Options):
         for name, overrides in value.items():
             if not isinstance(overrides.get("method", name), str):
                 raise KeyProblem((name, "method"), f"{name}: `method` must be the name of a method")
+            if not isinstance(overrides.get("start", ""), str):
+                raise KeyProblem((name, "start"), f"{name}: `start` must be the name of a run")
             if not METHOD_NAME.fullmatch(name) or name in RESERVED:
                 raise ValueError(
                     f"{name!r} cannot name a method; use letters, digits, '.', '_' and '-', beginning with a letter, "
@@ -158,7 +167,7 @@ class Study(o.Options):
         per_task: dict[tuple[str, str], dict[str, Any]] = {
             ("rl", "max_new_tokens"): self.rl.max_new_tokens,
             ("evaluation", "max_new_tokens"): self.evaluation.max_new_tokens,
-            ("sft", "repeat"): self.sft.repeat,
+            ("sft", "repeat"): self.sft.repeat if self.sft else {},
             ("pretrain", "repeat"): self.pretrain.repeat if self.pretrain else {},
             **{("methods", name): self._by_task(name) for name in self.methods},
         }
@@ -166,6 +175,14 @@ class Study(o.Options):
             for name in names:
                 if name not in self.tasks:
                     raise KeyProblem((*location, name), unknown(f"task in {'.'.join(location)}", name, self.tasks))
+        reported = self.reported
+        if not reported:
+            raise ValueError("nothing to report on; give a section `sft`, or methods")
+        subject = [self.report.subject] if self.report.subject else []
+        for place, chosen in (("subject", subject), ("references", self.report.references)):
+            for name in chosen:
+                if name not in reported:
+                    raise KeyProblem(("report", place), f"report.{place}: {unknown('run', name, reported)}")
         return self
 
     def _source_agrees(self) -> None:
@@ -185,7 +202,7 @@ class Study(o.Options):
         return {task: value for values in found for task, value in values.items()}
 
     def spec(self, name: str) -> MethodSpec:
-        """What a method of this study is; one under a name of its own counts as an ablation of its method."""
+        """What a run of this study is; one under a name of its own counts as an ablation of its method."""
         base = self.methods.get(name, {}).get("method", name)
         if base not in METHODS:
             where = "" if base == name else f"methods.{name}: "
@@ -193,20 +210,64 @@ class Study(o.Options):
         spec = METHODS[base]
         return spec if base == name else spec._replace(title=name, kind="ablation")
 
-    def method(self, name: str) -> o.PostTrainingOptions | o.SFTOptions:
-        """The resolved options of one method: its defaults, then `rl` (`sft` for demonstrations), preset, overrides.
+    def method(self, name: str) -> o.OptimOptions:
+        """The resolved options of one run: its defaults, then its section (`rl`, `sft`), preset, overrides.
 
         Of the section it takes the keys that it has and that mean the same to it.
         """
         spec = self.spec(name)
-        section = self.sft if spec.data == "demonstrations" else self.rl
-        taken = (section.model_fields_set & spec.options.model_fields.keys()) - spec.options.own
-        shared = {key: getattr(section, key) for key in taken}
-        overrides = {key: value for key, value in self.methods.get(name, {}).items() if key != "method"}
+        section: o.OptimOptions | None = getattr(self, TRAINERS[spec.trainer].section)
+        known = set() if section is None else section.model_fields_set & spec.options.model_fields.keys()
+        shared = {key: getattr(section, key) for key in known - spec.options.own}
+        overrides = {key: value for key, value in self.methods.get(name, {}).items() if key not in OF_A_RUN}
         try:
             return spec.options.model_validate({**shared, **spec.preset, **overrides})
         except ValidationError as error:
             raise KeyProblem(*first_problem(error, spec.options, ("methods", name))) from None
+
+    def runs(self) -> dict[str, Run]:
+        """All that is trained, by name, each run behind the one that it starts from."""
+        sections = [name for name in ("pretrain", "sft") if getattr(self, name) is not None]
+        names = [*sections, *self.methods]
+        runs = {}
+        for name in names:
+            spec = self.spec(name)
+            seeds = (0,) if name == "pretrain" else tuple(self.seeds)
+            method = self.methods.get(name, {}).get("method", name)
+            runs[name] = Run(name, method, spec, self._start(name, spec, names), self.method(name), seeds)
+        return ordered(runs)
+
+    def _start(self, name: str, spec: MethodSpec, names: list[str]) -> Start:
+        """What a run starts from: as the study says, else as the registry does, as far as the study has it."""
+        text = self.methods.get(name, {}).get("start", spec.start if spec.start in names else BASE)
+        try:
+            start = Start.parse(text)
+        except ValueError as error:
+            raise KeyProblem(("methods", name, "start"), f"methods.{name}: {error}") from None
+        if start.run != BASE:
+            return start
+        return replace(start, run="pretrain" if "pretrain" in names and name != "pretrain" else None)
+
+    @property
+    def reported(self) -> list[str]:
+        """The runs that are evaluated and that the report is on."""
+        return [run.name for run in self.runs().values() if run.evaluated]
+
+    @property
+    def subject(self) -> str | None:
+        """The run that the report asks about: as `report` says, else HARGO, else the first method proper."""
+        methods = [name for name in self.reported if name in self.methods and self.spec(name).kind == "method"]
+        return self.report.subject or ("hargo" if "hargo" in methods else next(iter(methods), None))
+
+    @property
+    def references(self) -> list[str]:
+        """The runs that every other is held against, WinRate against the first: as `report` says, else SFT and GRPO.
+
+        In a study of neither it is the first run that is not the subject.
+        """
+        others = [name for name in self.reported if name != self.subject]
+        usual: list[str] = [name for name in ("sft", "grpo") if name in others]
+        return list(self.report.references) or usual or others[:1]
 
 
 def source_tasks(source: str) -> tuple[str, ...] | None:

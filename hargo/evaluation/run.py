@@ -135,16 +135,16 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
     empty answer. What a task of its own gives as a reward or score that is no finite number is None or 0.
     """
     predictions: list[dict[str, Any]] = [{} for _ in rows]
+    rewards = tasks.rewards([row.task for row in rows], outputs, [row.answer for row in rows])
     for name in sorted({row.task for row in rows}):
         mine = [i for i, row in enumerate(rows) if row.task == name]
-        task = tasks.load(name)
-        texts, references = [outputs[i] for i in mine], [rows[i].answer for i in mine]
-        rewards, verdicts = list(task.reward(texts, references)), task.judge(texts, references)
+        verdicts = tasks.load(name).judge([outputs[i] for i in mine], [rows[i].answer for i in mine])
         odd = sum(not math.isfinite(v) for verdict in verdicts for v in verdict.scores.values())
-        odd += sum(reward is not None and not math.isfinite(reward) for reward in rewards)
-        if odd:
-            logger.warning("%s: %d rewards or scores are no finite numbers; they count as none, or as 0", name, odd)
-        for i, reward, verdict in zip(mine, rewards, verdicts, strict=True):
+        lost = sum(rewards[i] is None for i in mine)
+        if odd or lost:
+            logger.warning("%s: %d answers have no usable reward, %d scores are no finite numbers", name, lost, odd)
+        for i, verdict in zip(mine, verdicts, strict=True):
+            reward = rewards[i]
             if extra[i].get("too_long"):
                 reward, verdict = 0.0, replace(verdict, parsed=None, correct=False)
             predictions[i] = {
@@ -152,7 +152,7 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
                 "task": name,
                 "output": outputs[i],
                 "reference": rows[i].answer,
-                "reward": float(reward) if reward is not None and math.isfinite(reward) else None,
+                "reward": reward,
                 "parsed": verdict.parsed,
                 "correct": bool(verdict.correct),
                 "scores": {key: float(v) if math.isfinite(v) else 0.0 for key, v in verdict.scores.items()},

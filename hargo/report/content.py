@@ -153,8 +153,8 @@ def _budget(results: Results) -> list[str]:
     """Says where a study stops training early."""
     study = results.study
     names: dict[int, list[str]] = {}
-    for name in ("sft", *study.methods):
-        steps = study.sft.max_steps if name == "sft" else study.method(name).max_steps
+    for name in study.reported:
+        steps = getattr(study.method(name), "max_steps", None)
         if steps is not None:
             names.setdefault(steps, []).append(title(name))
     told = [f"{', '.join(some)} at {steps} steps" for steps, some in names.items()]

@@ -14,12 +14,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from hargo.config import Study
+from hargo.config.options import OptimOptions
+from hargo.config.study import OF_A_RUN
+from hargo.layout import StudyFolder
 from hargo.report.records import mapping
 
 logger = logging.getLogger(__name__)
 
 #: options that change no number: when to save, and what is measured when the report is made
-_FREE = frozenset({"checkpoint_every", "tie", "external"})
+_FREE = OptimOptions.free | {"tie", "external"}
 #: what of `rl` decides the pairs of answers
 _PAIRS = frozenset({"temperature", "max_new_tokens", "train_limit", "max_prompt_tokens"})
 
@@ -32,13 +35,13 @@ def drift(study: Study, folder: Path) -> list[str]:
     A run without run.json, or an option that it does not know, cannot be compared and is left out.
     """
     runs: dict[tuple[str, str, str], list[str]] = {}
-    for where, name in _runs(study):
-        path = folder / where / "run.json"
+    for place, name in dict.fromkeys(_runs(study, folder)):
+        path, where = place / "run.json", place.relative_to(folder).as_posix()
         if not path.is_file():
             continue
         for option, was, now in _of_run(study, name, mapping(path)):
             runs.setdefault((option, _shown(was), _shown(now)), []).append(where)
-    manifest = folder / "data" / "manifest.json"
+    manifest = StudyFolder(folder).data / "manifest.json"
     for option, was, now in _section(study.data, mapping(manifest) if manifest.is_file() else {}, "data"):
         runs.setdefault((option, _shown(was), _shown(now)), []).insert(0, "data")
     return [f"{option}: the study says {now}, but {was} in {', '.join(of)}" for (option, was, now), of in runs.items()]
@@ -50,19 +53,17 @@ def warn(study: Study, folder: Path) -> None:
         logger.warning("warning: not the study that was run: %s", line)
 
 
-def _runs(study: Study) -> Iterator[tuple[str, str]]:
-    """Every folder of a study with a run.json, and what ran there: a stage, or a method's name."""
-    yield "pretrain", "pretrain"
-    for seed in study.seeds:
-        yield f"sft/seed{seed}", "sft"
-        yield f"preferences/seed{seed}", "preferences"
-    for method in study.methods:
+def _runs(study: Study, folder: Path) -> Iterator[tuple[Path, str]]:
+    """Every folder of a study with a run.json, and what ran there: a run's name, or a stage."""
+    at, runs = StudyFolder(folder), study.runs()
+    for run in runs.values():
+        for seed in run.seeds:
+            yield at.run(run.name, seed), run.name
+            yield at.pairs(run.start, seed), "preferences"
+    for name in study.reported:
         for seed in study.seeds:
-            yield f"train/{method}/seed{seed}", method
-    for method in ("sft", *study.methods):
-        for seed in study.seeds:
-            yield f"evaluate/{method}/seed{seed}", "evaluate"
-            yield f"external/{method}/seed{seed}", "external"
+            yield at.evaluation(name, seed), "evaluate"
+            yield at.external(name, seed), "external"
 
 
 def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Found]:
@@ -78,16 +79,14 @@ def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Found]:
         yield from _section(study.evaluation, recorded.get("evaluation"), "evaluation")
     elif name == "preferences":
         yield from (f for f in _section(study.rl, recorded.get("rl"), "rl") if f[0].removeprefix("rl.") in _PAIRS)
-    elif name == "pretrain":
-        yield from _section(study.pretrain, recorded.get("pretrain"), "pretrain")
-    elif name == "sft":
-        yield from _section(study.sft, recorded.get("sft"), "sft")
     else:
-        was = (recorded.get("methods") or {}).get(name) or {}
-        bases = was.get("method", name), study.methods[name].get("method", name)
-        if bases[0] != bases[1]:
-            yield f"methods.{name}.method", *bases
-        yield from _section(study.method(name), run.get("options"), f"methods.{name}")
+        was, now = ((value.get("methods") or {}).get(name) or {} for value in (recorded, study.model_dump()))
+        for key in OF_A_RUN:
+            told = was.get(key, name), now.get(key, name)
+            if told[0] != told[1]:
+                yield f"methods.{name}.{key}", *told
+        where = f"methods.{name}" if name in study.methods else name
+        yield from _section(study.method(name), run.get("options"), where)
 
 
 def _section(now: BaseModel | None, was: Any, at: str) -> Iterator[Found]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hargo.evaluation.external import PARTS, TOOLS, TOOLS_SOURCE
 from hargo.io import read_json
+from hargo.layout import StudyFolder
 from hargo.report.blocks import Block, Table, Text
 from hargo.report.results import Results, title
 from hargo.report.tables import shown, spread
@@ -54,7 +55,8 @@ def blocks(results: Results) -> list[Block]:
 
 def _figures(results: Results, method: str) -> list[dict[str, Any]]:
     """Figures per seed, empty unless every seed was scored."""
-    paths = [results.folder / "external" / method / f"seed{seed}" / "metrics.json" for seed in results.study.seeds]
+    at = StudyFolder(results.folder)
+    paths = [at.external(method, seed) / "metrics.json" for seed in results.study.seeds]
     return [read_json(path) for path in paths] if all(path.is_file() for path in paths) else []
 
 

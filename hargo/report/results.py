@@ -14,6 +14,7 @@ from hargo.errors import UserError
 from hargo.evaluation.baselines import FILES
 from hargo.evaluation.measures import metrics
 from hargo.evaluation.metrics import Prediction, compare, summarise, win_rate
+from hargo.layout import StudyFolder
 from hargo.report import records
 from hargo.report.paper import PAPER, PAPER_TASKS
 from hargo.tasks import Pool
@@ -21,8 +22,6 @@ from hargo.tasks import Pool
 
 def title(method: str) -> str:
     """A method's name for people; one that a study made up stands for itself."""
-    if method == "sft":
-        return "SFT"
     return METHODS[method].title if method in METHODS else method
 
 
@@ -81,7 +80,7 @@ class Results:
     @property
     def main(self) -> list[str]:
         """SFT and the methods proper, without ablations and controls."""
-        return [method for method in self.models if method == "sft" or self.kind(method) == "method"]
+        return [method for method in self.models if self.kind(method) == "method"]
 
     @property
     def ablations(self) -> list[str]:
@@ -91,7 +90,7 @@ class Results:
 
     def kind(self, method: str) -> str:
         """`method`, `ablation` or `control`."""
-        return "method" if method == "sft" else self.study.spec(method).kind
+        return self.study.spec(method).kind
 
     @property
     def comparable(self) -> bool:
@@ -108,37 +107,38 @@ class Results:
 
 def read(study: Study, folder: Path) -> Results:
     """Read a study's results; a missing or unfinished part is a UserError that names the command for it."""
+    at = StudyFolder(folder)
     for name in ("train.jsonl", "eval.jsonl"):
-        _need(folder / "data" / name, f"hargo data build --out {folder / 'data'}")
-    rows = load_rows(folder / "data" / "eval.jsonl")
+        _need(at.data / name, f"hargo data build --out {at.data}")
+    rows = load_rows(at.data / "eval.jsonl")
     models: dict[str, list[Model]] = {}
     training: dict[str, list[list[dict[str, Any]]]] = {}
     runs: dict[str, list[dict[str, Any]]] = {}
-    for method in ("sft", *study.methods):
+    against = next(iter(study.references), None)
+    for method in sorted(study.reported, key=lambda name: name != against):
         models[method] = []
         training[method] = []
         for index, seed in enumerate(study.seeds):
-            trained = folder / ("sft" if method == "sft" else f"train/{method}") / f"seed{seed}"
-            evaluated = folder / "evaluate" / method / f"seed{seed}"
-            reference = models["sft"][index] if method != "sft" else None
+            trained, evaluated = at.run(method, seed), at.evaluation(method, seed)
+            reference = models[against][index] if against is not None and method != against else None
             models[method].append(_model(study, method, seed, trained, evaluated, rows, reference))
-            stage = "sft" if method == "sft" else f"train {method}"
-            _need(trained / "metrics.jsonl", f"hargo {stage} --seed {seed} --out {trained}")
+            _need(trained / "metrics.jsonl", f"hargo train {method} --seed {seed} --out {trained}")
             training[method].append(records.steps(trained / "metrics.jsonl"))
-            _note(runs, stage, trained)
+            _note(runs, f"train {method}", trained)
             _note(runs, "evaluate", evaluated)
-    _note(runs, "pretrain", folder / "pretrain")
-    audit = folder / "audit" / "audit.json"
-    text = folder / "audit" / "audit.md"
-    manifest = folder / "data" / "manifest.json"
+    for run in study.runs().values():
+        if not run.evaluated:
+            for seed in run.seeds:
+                _note(runs, f"train {run.name}", at.run(run.name, seed))
+    audit, text, manifest = at.audit / "audit.json", at.audit / "audit.md", at.data / "manifest.json"
     return Results(
         study=study,
         folder=folder,
-        train=load_rows(folder / "data" / "train.jsonl"),
+        train=load_rows(at.data / "train.jsonl"),
         eval=rows,
         manifest=records.mapping(manifest) if manifest.is_file() else {},
         models=models,
-        baselines=_baselines(study, folder, models["sft"]),
+        baselines=_baselines(study, at.baselines, models.get(against or "", [])),
         training=training,
         runs=runs,
         audit=records.mapping(audit) if audit.is_file() else None,
@@ -198,9 +198,8 @@ def flatten(predictions: list[Prediction], summary: dict[str, Any]) -> dict[str,
     return figures
 
 
-def _baselines(study: Study, folder: Path, sft: list[Model]) -> dict[str, Model]:
+def _baselines(study: Study, where: Path, sft: list[Model]) -> dict[str, Model]:
     """Baselines by name; one without an answer to any row is left out."""
-    where = folder / "evaluate" / "baselines"
     _need(where / "metrics.json", f"hargo baselines --out {where}")
     found: dict[str, Model] = {}
     for path in sorted(where.glob("predictions-*.jsonl")):

@@ -1,16 +1,19 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped.
+"""Checkpoints: everything a run needs to go on as if it had never stopped, or to go on for longer than was planned.
 
 A checkpoint is a folder `step-<n>` written under a temporary name, synced, then renamed; its last file is the marker
 `COMPLETE`. The newest folder with a marker wins; half-written ones are ignored and removed. Only safetensors and JSON.
 Weights that are not trained are not in it: the model that a run starts from has them, and its digest is among the
-settings, whose digest names the folder of a run's checkpoints.
+settings, whose digest names the folder of a run's checkpoints. How long the run is to be is not among these settings,
+but for what the learning rates depend on: a longer run goes on from what a shorter one has left.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -22,6 +25,7 @@ from hargo.training.lock import confirm
 
 logger = logging.getLogger(__name__)
 MARKER = "COMPLETE"
+KEEP = 2
 
 
 def complete(folder: Path) -> list[Path]:
@@ -33,21 +37,21 @@ def save(
     folder: Path,
     step: int,
     model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
-    state: dict,
-    keep: int = 2,
+    optimizers: Mapping[str, torch.optim.Optimizer],
+    state: dict[str, Any],
 ) -> None:
-    """Write the checkpoint of `step` finished steps and remove all but the newest `keep`.
+    """Write the checkpoint of `step` finished steps and remove all but the newest `KEEP`.
 
-    state: JSON values of the stage, such as a method's running baseline.
+    optimizers: by the name of their state; state: JSON values, such as a method's running baseline
     UserError where another process has taken `folder` over.
     """
     confirm(folder)
     trained = _trained(model)
     names: dict[torch.Tensor, str] = {parameter: name for name, parameter in trained.items()}
     tensors = {f"model/{name}": parameter.detach() for name, parameter in trained.items()}
-    for parameter, moments in optimizer.state.items():
-        tensors |= {f"optimizer/{names[parameter]}/{key}": value for key, value in moments.items()}
+    for kind, optimizer in optimizers.items():
+        for parameter, moments in optimizer.state.items():
+            tensors |= {f"{kind}/{names[parameter]}/{key}": value for key, value in moments.items()}
     tensors["rng/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors["rng/cuda"] = torch.cuda.get_rng_state()
@@ -56,7 +60,7 @@ def save(
             save_file({key: value.contiguous() for key, value in tensors.items()}, temporary / "tensors.safetensors")
         write_json(temporary / "state.json", {"step": step, **state})
         write_text(temporary / MARKER, "")
-    for old in complete(folder)[:-keep]:
+    for old in complete(folder)[:-KEEP]:
         remove(old)
 
 
@@ -66,10 +70,16 @@ def remove(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict | None:
-    """Restore the newest complete checkpoint into model and optimizer; its state, or None where there is none.
+def load_newest(
+    folder: Path,
+    model: torch.nn.Module,
+    optimizers: Mapping[str, torch.optim.Optimizer],
+    usable: Callable[[dict[str, Any]], bool] = lambda state: True,
+) -> dict[str, Any] | None:
+    """Restore the newest complete checkpoint into model and optimizers; its state, or None where there is none.
 
-    A checkpoint that cannot be read is set aside and the one before it is taken.
+    A checkpoint that cannot be read is set aside, and one whose state is not `usable`, as of a longer run, removed; the
+    one before it is taken.
     """
     whole = complete(folder)
     for path in (*folder.glob(".step-*"), *folder.glob("step-*")):
@@ -77,14 +87,18 @@ def load_newest(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Opt
             shutil.rmtree(path, ignore_errors=True)
     for path in reversed(whole):
         try:
-            state = read_json(path / "state.json")
+            state: dict[str, Any] = read_json(path / "state.json")
+            if not usable(state):
+                logger.info("checkpoint %s is beyond what this run can go on from and removed", path)
+                remove(path)
+                continue
             tensors = load_file(path / "tensors.safetensors")
             _check_names(model, tensors)
         except (UserError, OSError, SafetensorError) as error:
             logger.warning("checkpoint %s cannot be read (%s), taking the one before", path, error)
             path.rename(path.with_name(f"broken-{path.name}"))
             continue
-        _restore(model, optimizer, tensors)
+        _restore(model, optimizers, tensors)
         return state
     return None
 
@@ -102,21 +116,22 @@ def _check_names(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> No
         raise UserError(f"it is of another model: {other} differs")
 
 
-def _restore(model: torch.nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, torch.Tensor]) -> None:
+def _restore(
+    model: torch.nn.Module, optimizers: Mapping[str, torch.optim.Optimizer], tensors: dict[str, torch.Tensor]
+) -> None:
     parameters = _trained(model)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[f"model/{name}"])
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            optimizer.state.pop(parameter, None)
+    for optimizer in optimizers.values():
+        optimizer.state.clear()
     for key, value in tensors.items():
         kind, _, rest = key.partition("/")
-        if kind == "optimizer":
+        if kind in optimizers:
             name, _, moment = rest.rpartition("/")
             parameter = parameters[name]
             # copied, since what safetensors gives lies in the file
-            optimizer.state[parameter][moment] = value.to(parameter.device, copy=True)
+            optimizers[kind].state[parameter][moment] = value.to(parameter.device, copy=True)
     torch.set_rng_state(tensors["rng/cpu"])
     if "rng/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["rng/cuda"])

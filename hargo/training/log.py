@@ -66,13 +66,17 @@ def records(path: Path, last: int) -> list[dict[str, Any]]:
 
 
 class StepLog:
-    """metrics.jsonl and TensorBoard events in `folder`; records of steps after `resumed` are dropped on opening."""
+    """metrics.jsonl and TensorBoard events in `folder`; records of steps after `resumed` are dropped on opening.
+
+    resumed: then the records up to there
+    """
 
     def __init__(self, folder: Path, resumed: int, total: int, title: str):
         from torch.utils.tensorboard import SummaryWriter
 
         self.path = folder / "metrics.jsonl"
-        write_jsonl(self.path, records(self.path, resumed))
+        self.resumed = records(self.path, resumed)
+        write_jsonl(self.path, self.resumed)
         self.file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=resumed + 1)
         self.title, self.total, self.shown, self.started = title, total, 0.0, time.monotonic()

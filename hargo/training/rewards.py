@@ -18,23 +18,14 @@ from hargo.training.log import quantiles
 logger = logging.getLogger(__name__)
 
 
-def usable(reward: float | None) -> bool:
-    """Whether a reward is a finite number; anything else leaves its response out."""
-    return reward is not None and math.isfinite(reward)
-
-
 def reward(examples: Sequence[Example], texts: Sequence[str], size: int) -> tuple[Tensor, Tensor]:
     """Rewards [P, size] of the answers to P examples, 0 where unusable, and which are usable: [P, size] bool.
 
     texts: [P * size], the answers to an example next to one another
     """
-    rewards = torch.full((len(examples), size), math.nan)
-    for name in sorted({example.row.task for example in examples}):
-        rows = [i for i, example in enumerate(examples) if example.row.task == name]
-        outputs = [texts[i * size + k] for i in rows for k in range(size)]
-        references = [examples[i].row.answer for i in rows for _ in range(size)]
-        values = tasks.load(name).reward(outputs, references)
-        rewards[rows] = torch.tensor([math.nan if v is None else float(v) for v in values]).view(len(rows), size)
+    rows = [example.row for example in examples for _ in range(size)]
+    values = tasks.rewards([row.task for row in rows], texts, [row.answer for row in rows])
+    rewards = torch.tensor([math.nan if v is None else v for v in values]).view(len(examples), size)
     valid = rewards.isfinite()
     if not valid.any(-1).all():
         lost = [examples[i].row.id for i in (~valid.any(-1)).nonzero().flatten().tolist()]

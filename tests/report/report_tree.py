@@ -12,6 +12,7 @@ from hargo.config import Study, study_from
 from hargo.data.records import Row, save_rows
 from hargo.evaluation.metrics import summarise
 from hargo.io import write_json, write_jsonl, write_text
+from hargo.layout import StudyFolder
 
 EVIL = ['</script><script>document.title="owned"</script>', "<img src=x onerror=alert(1)>", "]]>|`\u2028&amp;"]
 
@@ -143,20 +144,21 @@ def write(folder: Path, study: Study, per_task: int = 30) -> Path:
         "wall_seconds": 12.5,
         "started": "2026-01-01T00:00:00.000+00:00",
     }
-    for method in ("sft", *study.methods):
+    at = StudyFolder(root)
+    for method in study.reported:
         for seed in study.seeds:
             rng = random.Random(f"{method}{seed}")
-            trained = root / ("sft" if method == "sft" else f"train/{method}") / f"seed{seed}"
+            trained = at.run(method, seed)
             write_jsonl(
                 trained / "metrics.jsonl", [{"step": 1, "loss": 1.0}] if method == "sft" else steps(method, rng)
             )
             write_json(trained / "run.json", run)
-            where = root / "evaluate" / method / f"seed{seed}"
+            where = at.evaluation(method, seed)
             predictions = predict(items, SKILL[method], rng)
             write_jsonl(where / "predictions.jsonl", predictions)
             write_json(where / "metrics.json", summarise(predictions))
             write_json(where / "run.json", run)
-    where = root / "evaluate" / "baselines"
+    where = at.baselines
     share = {"majority": 0.5, "1-nn": 0.74, "tf-idf-lr": 0.88}
     for name, skill in share.items():
         predictions = predict(items, dict.fromkeys(SKILL["sft"], skill), random.Random(name), tokens=None)

@@ -27,8 +27,6 @@ def root(study: Study, tree: Path, tmp_path: Path) -> Path:
         extra: dict[str, Any] = {}
         if path.parent.parent.parent.name == "train":
             extra["options"] = study.method(name).model_dump(exclude={"checkpoint_every"})
-        elif name == "sft" and path.parent.parent.parent == root:
-            extra["options"] = study.sft.model_dump(exclude={"checkpoint_every"})
         write_json(path, read_json(path) | {"study": study.model_dump(mode="json")} | extra)
     return root
 
@@ -51,12 +49,15 @@ def test_the_study_that_was_run_has_no_warning(study: Study, root: Path) -> None
             {"methods": {"grpo": {"lora": {"rank": 4}}, "hargo": None, "b1": None, "b2": None}},
             "methods.grpo.lora: the study says {'rank': 4,",
         ),
-        ({"sft": {"epochs": 7}}, "sft.epochs: the study says 7, but 2 in sft/seed0, sft/seed1"),
+        ({"sft": {"epochs": 7}}, "sft.epochs: the study says 7, but 2 in train/sft/seed0, train/sft/seed1"),
         (
             {"evaluation": {"max_new_tokens": {"plp": 9}}},
             "evaluation.max_new_tokens: the study says {'plp': 9}, but {} in evaluate/sft/seed0",
         ),
-        ({"data": {"protocol": "given", "split_seed": 3}}, "data.split_seed: the study says 3, but 0 in sft/seed0"),
+        (
+            {"data": {"protocol": "given", "split_seed": 3}},
+            "data.split_seed: the study says 3, but 0 in train/sft/seed0",
+        ),
         ({"tasks": ["race_c", "race_fortran", "mlperf"]}, "tasks: the study says ['race_c', 'race_fortran', 'mlperf']"),
     ],
 )

@@ -16,6 +16,7 @@ from hargo.evaluation.measures import metrics
 from hargo.evaluation.metrics import confusion, summarise
 from hargo.evaluation.run import judge
 from hargo.io import write_json, write_jsonl
+from hargo.layout import StudyFolder
 from hargo.report import compare, content, level, markdown
 from hargo.report.build import build
 from hargo.report.results import Results, read
@@ -58,9 +59,9 @@ def results(study: Study, tmp_path: Path) -> Results:
     extra = [{"choice": {"yes": -1.0, "no": -0.5}} if row.task != "lookup" else {} for row in rows]
     for method in ("sft", "grpo"):
         for seed in study.seeds:
-            trained = root / ("sft" if method == "sft" else "train/grpo") / f"seed{seed}"
+            trained = StudyFolder(root).run(method, seed)
             write_jsonl(trained / "metrics.jsonl", [{"step": 1, "loss": 1.0}])
-            where = root / "evaluate" / method / f"seed{seed}"
+            where = StudyFolder(root).evaluation(method, seed)
             write_jsonl(where / "predictions.jsonl", judge(rows, answers, extra))
     near = judge(rows, [right(row, i, 0.75) for i, row in enumerate(rows)], [{}] * len(rows))
     write_jsonl(root / "evaluate/baselines/predictions-1-NN.jsonl", near)

@@ -57,7 +57,7 @@ def test_a_reward_that_is_no_number_earns_nothing(study: Study, root: Path, tmp_
         (STEPS, {"reward/plp/mean": "high"}, "row 3: 'reward/plp/mean' is no figure of a step"),
         (STEPS, {"dist/weight": [0.1, 0.2]}, "row 3: 'dist/weight' is no figure of a step"),
         ("evaluate/baselines/predictions-1-nn.jsonl", "17", "row 3: not an object"),
-        ("sft/seed0/run.json", None, "not a JSON object"),
+        ("train/sft/seed0/run.json", None, "not a JSON object"),
     ],
 )
 def test_a_damaged_record_is_one_line(study: Study, root: Path, path: str, change: Any, said: str) -> None:

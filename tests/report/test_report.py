@@ -257,7 +257,7 @@ def copy(tree: Path, tmp_path: Path) -> Path:
     [
         ("evaluate/grpo/seed1/predictions.jsonl", "hargo evaluate --config STUDY --seed 1 --model"),
         ("train/hargo/seed0/metrics.jsonl", "hargo train hargo --config STUDY --seed 0"),
-        ("sft/seed1/metrics.jsonl", "hargo sft --config STUDY --seed 1"),
+        ("train/sft/seed1/metrics.jsonl", "hargo train sft --config STUDY --seed 1"),
         ("evaluate/baselines/metrics.json", "hargo baselines --config STUDY"),
         ("data/eval.jsonl", "hargo data build --config STUDY"),
     ],
@@ -281,7 +281,7 @@ def test_predictions_of_other_rows_are_an_error(study: Study, tree: Path, tmp_pa
 def test_runs_with_other_versions_are_pointed_out(study: Study, tree: Path, tmp_path: Path) -> None:
     root = copy(tree, tmp_path)
     write_json(
-        root / "sft/seed0/run.json", {"versions": {"torch": "1.0"}, "git": {"revision": "b" * 40, "dirty": True}}
+        root / "train/sft/seed0/run.json", {"versions": {"torch": "1.0"}, "git": {"revision": "b" * 40, "dirty": True}}
     )
     text = markdown.render("x", content.sections(read(study, root), set()))
     assert "differ in their software" in text and "torch 1.0" in text and "not committed" in text

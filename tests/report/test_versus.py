@@ -97,7 +97,7 @@ def renumbered(root: Path, folder: Path, seeds: dict[int, int]) -> Path:
     """A copy of a study in which other numbers stand for its seeds, in the order given."""
     copy = Path(shutil.copytree(root, folder / root.name))
     study = load_study(copy / "study.yaml")
-    for kind in ("sft", "train/*", "evaluate/*"):
+    for kind in ("train/*", "evaluate/*"):
         for where in copy.glob(kind):
             for old in seeds:
                 if (where / f"seed{old}").is_dir():

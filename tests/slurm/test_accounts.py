@@ -73,13 +73,13 @@ def test_without_jobs_the_report_says_where_to_look(cluster: Cluster, tmp_path: 
 
 
 def test_the_script_of_a_rule_is_shown_as_it_would_be_submitted(cluster: Cluster):
-    done = hargo(cluster, ROOT, "slurm", "script", "sft", "--config", "nowhere.yaml")
+    done = hargo(cluster, ROOT, "slurm", "script", "train", "--config", "nowhere.yaml")
     assert done.returncode == 2 and "nowhere.yaml" in done.stderr
-    done = hargo(cluster, ROOT, "slurm", "script", "sft")
+    done = hargo(cluster, ROOT, "slurm", "script", "train")
     assert done.returncode == 0, done.stderr
-    for line in ("--array=0-1%2", "--signal=USR2@60", "--mem=3000M", "--time=30"):
+    for line in ("--array=0-10%11", "--signal=USR2@60", "--mem=3000M", "--time=30"):
         assert f"#SBATCH {line}\n" in done.stdout
-    assert done.stdout.count("--target-jobs 'sft:seed=") == 2 and "--gres" not in done.stdout  # its device is `cpu`
+    assert done.stdout.count("--target-jobs 'train:run=") == 11 and "--gres" not in done.stdout  # its device is `cpu`
 
 
 def test_a_profile_is_written_for_this_cluster(cluster: Cluster, tmp_path: Path):
@@ -102,7 +102,7 @@ def test_a_profile_is_written_for_this_cluster(cluster: Cluster, tmp_path: Path)
     assert done.returncode == 2 and "this cluster has cpu, gpu, preempt, urgent" in done.stderr
     assert hargo(cluster, tmp_path, "profile", "install", "slurm", "--gpu", "none", "--force").returncode == 0
     assert yaml.safe_load(path.read_text())["default-resources"]["gpu"] == 0
-    script = hargo(cluster, ROOT, "slurm", "script", "sft", home=tmp_path / "home")
+    script = hargo(cluster, ROOT, "slurm", "script", "train", home=tmp_path / "home")
     assert "#SBATCH --partition=cpu\n" in script.stdout, script.stderr
     # Snakemake finds it by name
     run = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 import tiny
 
 from hargo.models.prepare import prepare
-from hargo.training import stages
+from hargo.training.job import Places, train
 
 
 @pytest.fixture(scope="module")
@@ -18,5 +18,5 @@ def start(tmp_path_factory) -> Path:
     study = tiny.study(sft={"epochs": 9, "max_steps": 60, "learning_rate": 1e-2})  # enough to say yes or no
     data = tiny.write_data(folder / "data")
     prepare(study, data, folder / "base")
-    stages.sft(study, 0, folder / "base", data, folder / "sft", folder / "checkpoints" / "sft")
+    train(study, "sft", 0, Places(folder / "base", data, folder / "sft", folder / "checkpoints" / "sft"))
     return folder

@@ -20,11 +20,13 @@ from hargo.io import read_jsonl
 from hargo.methods import load
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
-from hargo.training import loop, stages
-from hargo.training.batches.pairs import Preferences
-from hargo.training.batches.rollouts import Rollouts
+from hargo.training import loop
 from hargo.training.examples import training_examples
+from hargo.training.job import Places, train
 from hargo.training.pack import Group
+from hargo.training.trainers.pairs import Preferences
+from hargo.training.trainers.rollouts import Rollouts
+from hargo.training.update import OneLoss
 
 #: option -> another value than the present one, large enough to matter within two passes over one batch
 OTHER: dict[str, Callable[[Any], Any]] = {
@@ -39,6 +41,7 @@ OTHER: dict[str, Callable[[Any], Any]] = {
     "train_limit": lambda x: 9,
     "epochs": lambda x: x + 1,
     "max_steps": lambda x: 1,
+    "schedule_steps": lambda x: 200,
     "prompts_per_step": lambda x: x + 1,
     "batch_size": lambda x: x + 1,
     "repeat": lambda x: {"race_c": 2},
@@ -70,8 +73,9 @@ OTHER: dict[str, Callable[[Any], Any]] = {
     "lora_alpha": lambda x: 2 * x,
     "modules": lambda x: ["o_proj"],
 }
-#: where runs are interrupted, and which parameters are trained: tests/training/test_resume.py, tests/test_switches.py
-ELSEWHERE = {"checkpoint_every", "lora"}
+#: where runs are interrupted, and which parameters are trained: tests/training/test_resume.py, tests/test_switches.py;
+#: what is kept of a finished run: tests/training/test_runs.py
+ELSEWHERE = {"checkpoint_every", "lora", "keep_state"}
 BASE = {
     "rollouts": {
         "learning_rate": 1e-4,
@@ -124,7 +128,7 @@ class Trained:
         study = tiny.study(tasks=["race_c", "race_fortran"])
         examples = training_examples(study, self.tokenizer, self.data, options)
         stage: Any
-        if METHODS[name].data == "pairs":
+        if METHODS[name].trainer == "pairs":
             pairs = [Group(e.prompt, [e.answer, [5, *e.answer]]) for e in examples]
             stage = Preferences(policy, self.reference, pairs, options, method, 0)
         else:
@@ -133,12 +137,13 @@ class Trained:
             eos = self.tokenizer.eos_token_id
             stage = Rollouts(policy, self.reference, self.tokenizer, examples, options, method, 0, [eos])
         steps = stage.steps()
-        rates = [loop.learning_rate(options, step, steps) for step in range(steps)]
+        horizon = loop.Plan(name, steps, options).horizon
+        rates = [loop.learning_rate(options, step, horizon) for step in range(steps)]
         passes, made = [], stage.batch
         stage.batch = lambda step: passes.append(made(step)) or passes[-1]
-        optimizer = loop.make_optimizer(policy, options)
+        update = OneLoss(policy, options)
         for step in range(2):  # the second has a baseline to decay
-            loop.train_step(policy, stage, optimizer, options, step)
+            update.apply(stage, step, options.learning_rate)
         return (
             rates,
             [batch.passes for batch in passes],
@@ -162,10 +167,10 @@ def changed(name: str, base: dict[str, Any], option: str) -> OptimOptions | None
         return None
 
 
-@pytest.mark.parametrize("name", [name for name, spec in METHODS.items() if spec.data != "demonstrations"])
+@pytest.mark.parametrize("name", [name for name, spec in METHODS.items() if spec.trainer in ("pairs", "rollouts")])
 def test_every_option_of_a_method_changes_what_it_does(name, trained):
     spec = METHODS[name]
-    base = {**BASE[spec.data], **spec.preset}
+    base = {**BASE[spec.trainer], **spec.preset}
     if name == "dapo":
         base["beta"] = 0.1  # there is no KL to change otherwise
     before = trained.outcome(name, spec.options(**base))
@@ -184,7 +189,7 @@ def test_every_option_of_fine_tuning_with_adapters_changes_what_it_does(start, d
     def outcome(number: int, options: dict[str, Any]) -> tuple[Any, ...]:
         out = tmp_path / str(number)
         study = tiny.study(tasks=["race_c", "race_fortran"], sft={}, methods={"hpc_gpt": options})
-        stages.train(study, "hpc_gpt", 0, start / "base", data, out, tmp_path / "checkpoints")
+        train(study, "hpc_gpt", 0, Places(start / "base", data, out, tmp_path / "checkpoints"))
         log = [{**step, "seconds": 0} for step in map(dict, read_jsonl(out / "metrics.jsonl"))]
         return log, (out / "model" / "model.safetensors").read_bytes()
 

@@ -18,8 +18,10 @@ import yaml
 from safetensors import safe_open
 
 from hargo.io import read_jsonl
-from hargo.training import checkpoint, loop, outputs, stages
+from hargo.training import checkpoint, job, outputs
+from hargo.training.job import Places
 from hargo.training.log import records
+from hargo.training.update import OneLoss
 
 LORA = {"methods": {"grpo": {"lora": {"rank": 2, "modules": ["q_proj", "down_proj"]}}}}
 RL = {"max_steps": 4, "checkpoint_every": 2}
@@ -27,7 +29,7 @@ RL = {"max_steps": 4, "checkpoint_every": 2}
 
 def train(start: Path, out: Path, **overrides: object) -> None:
     study = tiny.study(**{"rl": RL, **overrides})
-    stages.train(study, "grpo", 0, start / "sft" / "model", start / "data", out, out / "checkpoints")
+    job.train(study, "grpo", 0, Places(start / "sft" / "model", start / "data", out, out / "checkpoints"))
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -45,7 +47,7 @@ def remove_outputs(out: Path) -> None:
 
 
 def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "train_step", lambda *_: pytest.fail("trained again"))
+    monkeypatch.setattr(OneLoss, "apply", lambda *_: pytest.fail("trained again"))
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -60,7 +62,7 @@ def test_removed_outputs_come_back_without_training(start, tmp_path, monkeypatch
     (folder,) = (tmp_path / "checkpoints").iterdir()
     assert len(checkpoint.complete(folder)) == (0 if links else 1)
     if links:
-        weights = [p / "model" / "model.safetensors" for p in (tmp_path, folder / outputs.FINISHED)]
+        weights = [p / "model" / "model.safetensors" for p in (tmp_path, outputs.finished(folder, 4))]
         assert os.path.samefile(*weights)  # no second copy
     remove_outputs(tmp_path)
     no_training(monkeypatch)
@@ -71,7 +73,7 @@ def test_removed_outputs_come_back_without_training(start, tmp_path, monkeypatch
 def test_outputs_of_other_settings_are_let_go(start, tmp_path) -> None:
     for steps in (2, 3):
         train(start, tmp_path, rl={**RL, "max_steps": steps})
-    assert len(list((tmp_path / "checkpoints").glob(f"*/{outputs.FINISHED}"))) == 1
+    assert len(list((tmp_path / "checkpoints").glob("*/finished-*"))) == 1
 
 
 def test_stopped_right_after_training_it_trains_nothing_twice(start, tmp_path) -> None:
@@ -80,10 +82,10 @@ def test_stopped_right_after_training_it_trains_nothing_twice(start, tmp_path) -
     places = ["--model", start / "sft" / "model", "--data", start / "data", "--out", tmp_path]
     options = ["--config", tmp_path / "study.yaml", "--seed", "0", *places, "--checkpoints", tmp_path / "checkpoints"]
     code = (
-        "import os, signal; from hargo.training import stages; real = stages._Run._finish\n"
-        "def finish(self, folder):\n"
-        "    real(self, folder); os.kill(os.getpid(), signal.SIGTERM)\n"
-        "stages._Run._finish = finish\n"
+        "import os, signal; from hargo.training import job; real = job.Job._finish\n"
+        "def finish(self, *rest):\n"
+        "    real(self, *rest); os.kill(os.getpid(), signal.SIGTERM)\n"
+        "job.Job._finish = finish\n"
         "from hargo.cli import main; main()"
     )
     command = [sys.executable, "-c", code, "train", "grpo", *map(str, options)]
@@ -124,8 +126,8 @@ def test_a_checkpoint_of_another_model_is_set_aside(tmp_path, caplog) -> None:
 
     small, large = torch.nn.Linear(3, 2), torch.nn.Linear(4, 2)
     for model, step in ((small, 1), (large, 2)):
-        checkpoint.save(tmp_path, step, model, torch.optim.AdamW(model.parameters()), {})
-    found = checkpoint.load_newest(tmp_path, small, torch.optim.AdamW(small.parameters()))
+        checkpoint.save(tmp_path, step, model, {"optimizer": torch.optim.AdamW(model.parameters())}, {})
+    found = checkpoint.load_newest(tmp_path, small, {"optimizer": torch.optim.AdamW(small.parameters())})
     assert found == {"step": 1} and (tmp_path / "broken-step-0000002").is_dir()
     assert "weight differs" in caplog.text
 

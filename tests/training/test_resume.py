@@ -19,7 +19,8 @@ import yaml
 
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl
-from hargo.training import checkpoint, stages
+from hargo.training import checkpoint
+from hargo.training.job import Places, train
 
 
 def weights(folder: Path) -> str:
@@ -43,28 +44,29 @@ def test_checkpoint_restores_weights_moments_and_random_state(tmp_path):
     model, optimizer = trained(tmp_path)
     for _ in range(3):
         step(model, optimizer)
-    checkpoint.save(tmp_path, 3, model, optimizer, {"method": {"baseline": -1.25}})
+    checkpoint.save(tmp_path, 3, model, {"optimizer": optimizer}, {"method": {"baseline": -1.25}})
     for _ in range(2):
         step(model, optimizer)
     other, fresh = trained(tmp_path, seed=9)
-    assert checkpoint.load_newest(tmp_path, other, fresh) == {"step": 3, "method": {"baseline": -1.25}}
+    assert checkpoint.load_newest(tmp_path, other, {"optimizer": fresh}) == {"step": 3, "method": {"baseline": -1.25}}
     for _ in range(2):
         step(other, fresh)
     assert torch.equal(other.weight, model.weight) and torch.equal(other.bias, model.bias)
 
 
-def test_newest_complete_checkpoint_wins(tmp_path):
+def test_newest_complete_checkpoint_wins(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "KEEP", 3)
     model, optimizer = trained(tmp_path)
     for n in (1, 2, 3):
         step(model, optimizer)
-        checkpoint.save(tmp_path, n, model, optimizer, {}, keep=3)
+        checkpoint.save(tmp_path, n, model, {"optimizer": optimizer}, {})
     (tmp_path / "step-0000003" / checkpoint.MARKER).unlink()  # died before the marker
     (tmp_path / ".step-0000004.abc").mkdir()  # died before the rename
-    assert checkpoint.load_newest(tmp_path, model, optimizer)["step"] == 2
+    assert checkpoint.load_newest(tmp_path, model, {"optimizer": optimizer})["step"] == 2
     assert not (tmp_path / ".step-0000004.abc").exists()
     tensors = tmp_path / "step-0000002" / "tensors.safetensors"
     tensors.write_bytes(tensors.read_bytes()[:100])  # a full disk, a bad block
-    assert checkpoint.load_newest(tmp_path, model, optimizer)["step"] == 1
+    assert checkpoint.load_newest(tmp_path, model, {"optimizer": optimizer})["step"] == 1
     assert (tmp_path / "broken-step-0000002").is_dir()  # nothing is lost
 
 
@@ -72,7 +74,7 @@ def test_old_checkpoints_are_removed(tmp_path):
     model, optimizer = trained(tmp_path)
     step(model, optimizer)
     for n in range(1, 6):
-        checkpoint.save(tmp_path, n, model, optimizer, {}, keep=2)
+        checkpoint.save(tmp_path, n, model, {"optimizer": optimizer}, {})
     assert [p.name for p in checkpoint.complete(tmp_path)] == ["step-0000004", "step-0000005"]
 
 
@@ -81,13 +83,10 @@ import sys
 from pathlib import Path
 import yaml
 from hargo.config import study_from
-from hargo.training import stages
+from hargo.training.job import Places, train
 stage, folder, out, checkpoints = sys.argv[1], *map(Path, sys.argv[2:])
 study = study_from(yaml.safe_load(open(folder / "study.yaml")), "study.yaml")
-if stage == "sft":
-    stages.sft(study, 1, folder / "base", folder / "data", out, checkpoints)
-else:
-    stages.train(study, stage, 1, folder / "sft" / "model", folder / "data", out, checkpoints)
+train(study, stage, 1, Places(folder / ("base" if stage == "sft" else "sft/model"), folder / "data", out, checkpoints))
 """
 
 
@@ -169,13 +168,13 @@ def test_other_settings_never_share_checkpoints(start, tmp_path):
     data = start / "data"
     for rate in (1e-3, 2e-3):
         study = tiny.study(sft={"learning_rate": rate, "max_steps": 2})
-        stages.sft(study, 0, start / "base", data, tmp_path / f"{rate}", tmp_path / "checkpoints")
+        train(study, "sft", 0, Places(start / "base", data, tmp_path / f"{rate}", tmp_path / "checkpoints"))
     assert len([p for p in (tmp_path / "checkpoints").iterdir()]) == 2
     assert weights(tmp_path / "0.001") != weights(tmp_path / "0.002")
 
 
 def test_rl_logs_what_shows_that_gradient_moves(start, tmp_path):
-    stages.train(tiny.study(), "hargo", 0, start / "sft" / "model", start / "data", tmp_path, tmp_path / "checkpoints")
+    train(tiny.study(), "hargo", 0, Places(start / "sft" / "model", start / "data", tmp_path, tmp_path / "checkpoints"))
     last = read_jsonl(tmp_path / "metrics.jsonl")[-1]
     for key in (
         "reward/mean",
@@ -200,4 +199,9 @@ def test_no_rows_is_one_line(start, tmp_path):
     shutil.copytree(start / "data", tmp_path / "data")
     (tmp_path / "data" / "train.jsonl").write_text("")
     with pytest.raises(UserError, match="no training rows"):
-        stages.sft(tiny.study(), 0, start / "base", tmp_path / "data", tmp_path / "out", tmp_path / "checkpoints")
+        train(
+            tiny.study(),
+            "sft",
+            0,
+            Places(start / "base", tmp_path / "data", tmp_path / "out", tmp_path / "checkpoints"),
+        )

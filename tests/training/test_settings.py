@@ -13,27 +13,29 @@ import tiny
 from hargo import fingerprint
 from hargo.errors import Interrupted
 from hargo.io import read_json
-from hargo.training import checkpoint, loop, stages
+from hargo.training import checkpoint, job
+from hargo.training.job import Places, train
 from hargo.training.settings import differences
+from hargo.training.update import OneLoss
 
 
 @pytest.fixture
 def stopped(monkeypatch: pytest.MonkeyPatch):
     """Runs of two steps that are then asked to stop."""
-    real = loop.train_step
+    real = OneLoss.apply
 
-    def step(model, stage, optimizer, options, number, rounding):
+    def step(update, batches, number, rate):
         if number == 2:
             raise Interrupted("stopped by the test")
-        return real(model, stage, optimizer, options, number, rounding)
+        return real(update, batches, number, rate)
 
-    monkeypatch.setattr(loop, "train_step", step)
+    monkeypatch.setattr(OneLoss, "apply", step)
 
 
 def interrupted(start: Path, out: Path, **overrides: object) -> None:
     study = tiny.study(rl={"max_steps": 4, "checkpoint_every": 2}, **overrides)
     with pytest.raises(Interrupted):
-        stages.train(study, "grpo", 0, start / "sft" / "model", start / "data", out, out / "checkpoints")
+        train(study, "grpo", 0, Places(start / "sft" / "model", start / "data", out, out / "checkpoints"))
 
 
 def folders(out: Path) -> list[Path]:
@@ -79,12 +81,12 @@ def test_changed_code_starts_afresh_and_names_the_file(start, tmp_path, stopped,
 
 
 def test_another_start_or_end_of_answers_is_another_run(start, tmp_path) -> None:
-    before = stages._start_digest(start / "sft" / "model")
+    before = job._start_digest(start / "sft" / "model")
     shutil.copytree(start / "sft" / "model", tmp_path / "model")
-    assert stages._start_digest(tmp_path / "model") == before
+    assert job._start_digest(tmp_path / "model") == before
     path = tmp_path / "model" / "generation_config.json"
     path.write_text(path.read_text().replace("}", ', "unknown": 1}'))
-    assert stages._start_digest(tmp_path / "model") != before
+    assert job._start_digest(tmp_path / "model") != before
 
 
 def test_differences_are_named_by_key() -> None:

@@ -18,11 +18,13 @@ from hargo.methods import load
 from hargo.methods.sft import Method as SFT
 from hargo.models.encode import encode
 from hargo.models.load import load_model, load_tokenizer
-from hargo.training import loop, stages
-from hargo.training.batches.base import Batch, Order
-from hargo.training.batches.demonstrations import Demonstrations
-from hargo.training.batches.rollouts import Rollouts
+from hargo.training import loop, update
+from hargo.training.batch import Batch, Order
+from hargo.training.job import Places, train
 from hargo.training.pack import Group
+from hargo.training.trainers.demonstrations import Demonstrations, repeated
+from hargo.training.trainers.rollouts import Rollouts
+from hargo.training.update import OneLoss
 
 
 def rollouts(start: Path, method="grpo", policy=None, **overrides):
@@ -45,7 +47,7 @@ def gradients(model) -> torch.Tensor:
 
 def test_on_policy_first_step_has_ratio_one_kl_zero_and_a_gradient(start):
     policy, stage, options = rollouts(start)
-    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    record = OneLoss(policy, options).apply(stage, 0, options.learning_rate)
     assert record["ratio"] == pytest.approx(1.0) and record["ratio_max"] == 1.0 and record["clip_share"] == 0.0
     assert record["kl"] == pytest.approx(0.0, abs=1e-6)  # the reference is the SFT model, in rows of another shape
     assert record["loss"] == pytest.approx(0.0, abs=1e-6)
@@ -55,14 +57,14 @@ def test_on_policy_first_step_has_ratio_one_kl_zero_and_a_gradient(start):
 @pytest.mark.parametrize("method", ["grpo", "hargo", "dapo"])
 def test_prompts_of_the_rollout_serve_a_step_of_one_pass(start, method, monkeypatch):
     used = []
-    real = loop.score
-    monkeypatch.setattr(loop, "score", lambda *a, past, **kw: used.append(past) or real(*a, past=past, **kw))
+    real = update.score
+    monkeypatch.setattr(update, "score", lambda *a, past, **kw: used.append(past) or real(*a, past=past, **kw))
     found = {}
     for budget, reuse in ((100_000, True), (100_000, False), (60, True)):
         used.clear()
         policy, stage, options = rollouts(start, method, tokens_per_pass=budget, inner_passes=2, max_grad_norm=1e9)
         stage.reuse = reuse
-        record = loop.train_step(policy, stage, torch.optim.SGD(policy.parameters(), lr=0.0), options, 0)
+        record = OneLoss(policy, options, torch.optim.SGD(policy.parameters(), lr=0.0)).apply(stage, 0, 0.0)
         found[budget, reuse] = record["loss"], gradients(policy)
         kept = [past is not None for past in used]
         # the second pass over a batch is one with other weights
@@ -75,7 +77,7 @@ def test_prompts_of_the_rollout_serve_a_step_of_one_pass(start, method, monkeypa
 
 def test_second_inner_pass_is_off_policy(start):
     policy, stage, options = rollouts(start, inner_passes=2, max_grad_norm=100.0)
-    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    record = OneLoss(policy, options).apply(stage, 0, options.learning_rate)
     assert record["ratio_max"] > 1.0
 
 
@@ -85,7 +87,7 @@ def test_loss_and_gradient_do_not_depend_on_the_passes(start, method):
     for budget in (1, 60, 100_000):
         policy, stage, options = rollouts(start, method, tokens_per_pass=budget, max_grad_norm=1e9)
         batch = stage.batch(0)
-        record = loop.train_step(policy, stage, torch.optim.SGD(policy.parameters(), lr=0.0), options, 0)
+        record = OneLoss(policy, options, torch.optim.SGD(policy.parameters(), lr=0.0)).apply(stage, 0, 0.0)
         results.append((len(batch.passes), record["loss"], gradients(policy)))
     assert [r[0] for r in results][::2] == [4, 1]
     for _, loss, gradient in results[1:]:
@@ -102,7 +104,7 @@ def test_sft_loss_and_gradient_do_not_depend_on_the_passes(start):
         model = load_model(start / "base", torch.device("cpu"))
         options = SFTOptions(batch_size=8, tokens_per_pass=budget, max_grad_norm=1e9)
         stage = Demonstrations(groups, options, SFT(), 0, model)
-        record = loop.train_step(model, stage, torch.optim.SGD(model.parameters(), lr=0.0), options, 0)
+        record = OneLoss(model, options, torch.optim.SGD(model.parameters(), lr=0.0)).apply(stage, 0, 0.0)
         results.append((record["loss"], gradients(model)))
     for loss, gradient in results[1:]:
         assert loss == pytest.approx(results[0][0], rel=1e-5)
@@ -116,7 +118,7 @@ def test_unusable_rewards_are_left_out(start, monkeypatch):
     )
     monkeypatch.setattr("hargo.tasks.race_c.TASK", holes)
     policy, stage, options = rollouts(start)
-    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    record = OneLoss(policy, options).apply(stage, 0, options.learning_rate)
     assert record["left_out"] == 8 and record["reward/mean"] == 0.5
     assert record["grad_norm"] > 0 and record["loss"] == pytest.approx(0.0, abs=1e-6)
 
@@ -129,7 +131,7 @@ def test_a_group_without_any_reward_warns_and_goes_on(start, monkeypatch, caplog
     batch = stage.batch(0)
     assert (batch.advantages[:4] == 0).all() and (batch.weights[:4] == 0).all() and (batch.weights[4:] > 0).all()
     assert "no usable reward" in caplog.text and batch.metrics["left_out"] == 4
-    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    record = OneLoss(policy, options).apply(stage, 0, options.learning_rate)
     assert record["grad_norm"] > 0
 
 
@@ -142,8 +144,8 @@ def test_what_is_rewarded_becomes_more_likely(start, monkeypatch, method):
     )
     monkeypatch.setattr("hargo.tasks.race_c.TASK", says_no)
     policy, stage, options = rollouts(start, method, prompts_per_step=8, temperature=1.0, learning_rate=3e-3)
-    optimizer = loop.make_optimizer(policy, options)
-    rewards = [loop.train_step(policy, stage, optimizer, options, step)["reward/mean"] for step in range(25)]
+    update = OneLoss(policy, options)
+    rewards = [update.apply(stage, step, options.learning_rate)["reward/mean"] for step in range(25)]
     assert rewards[0] < 0.75 and sum(rewards[-5:]) / 5 > 0.9, rewards
 
 
@@ -157,7 +159,7 @@ def test_rl_on_few_prompts_sees_the_same_ones_every_epoch(start, tmp_path, monke
 
     monkeypatch.setattr(Rollouts, "_sample", spy)
     study = tiny.study(rl={"train_limit": 8, "epochs": 3})
-    stages.train(study, "grpo", 0, start / "sft" / "model", start / "data", tmp_path, tmp_path / "checkpoints")
+    train(study, "grpo", 0, Places(start / "sft" / "model", start / "data", tmp_path, tmp_path / "checkpoints"))
     epochs = [{*asked[i], *asked[i + 1]} for i in (0, 2, 4)]
     assert len(asked) == 6 and len(epochs[0]) == 8 and epochs[0] == epochs[1] == epochs[2]
 
@@ -202,7 +204,7 @@ def test_confidence_is_the_mean_reference_log_probability_at_temperature_one(sta
 
 def test_sampling_and_training_agree_on_log_probabilities(start):
     policy, stage, options = rollouts(start)
-    record = loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+    record = OneLoss(policy, options).apply(stage, 0, options.learning_rate)
     assert 0 <= record["rollout_gap"] < 1e-3
 
 
@@ -211,7 +213,7 @@ def test_a_gradient_that_is_not_finite_is_one_line(start):
     with torch.no_grad():
         policy.get_output_embeddings().weight[5] = float("inf")
     with pytest.raises(UserError, match="not finite"):
-        loop.train_step(policy, stage, loop.make_optimizer(policy, options), options, 0)
+        OneLoss(policy, options).apply(stage, 0, options.learning_rate)
 
 
 def test_rollouts_depend_on_seed_and_step_only(start):
@@ -231,8 +233,8 @@ def test_order_is_a_permutation_every_epoch():
 def test_a_task_comes_round_as_often_as_the_study_says(start):
     tokenizer = load_tokenizer(start / "base")
     examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl")[:3])
-    assert stages.repeated(examples, {}) == examples
-    assert stages.repeated(examples, {"race_c": 2}) == [e for e in examples for _ in range(2)]
+    assert repeated(examples, {}) == examples
+    assert repeated(examples, {"race_c": 2}) == [e for e in examples for _ in range(2)]
 
 
 @pytest.mark.parametrize("schedule", ["constant", "linear", "cosine"])

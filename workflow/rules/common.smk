@@ -9,6 +9,7 @@ import hargo
 from hargo.cli import workflow as stamps
 from hargo.cli.common import write_study
 from hargo.errors import UserError
+from hargo.layout import StudyFolder
 
 from snakemake.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.settings import DeploymentMethod
@@ -40,12 +41,14 @@ study = asked(
     workflow.config_settings,
     workflow.source_path("../../config/demo.yaml"),
 )
-RESULTS = f"results/{study.name}"
-METHODS = list(study.methods)
+FOLDER = StudyFolder.of(study)
+RESULTS = str(FOLDER.root)
+RUNS = study.runs()
+STARTS = {str(run.start): run.start for run in RUNS.values()}
 
 # The resolved study that jobs read. It is no rule's output: jobs depend on the sections named in their params,
 # not on the file, and Snakemake would rerun everything below a changed file (or, with ancient(), nothing).
-STUDY = f"{RESULTS}/study.yaml"
+STUDY = str(FOLDER.study)
 
 # Local files that the study names
 DATA_FILES = asked(stamps.data_files, study)
@@ -71,22 +74,18 @@ def options(section, *without, include=None):
     )
 
 
-def method_options(wildcards):
-    return options(study.method(wildcards.method), "checkpoint_every")
-
-
 def report_options():
     """What the report shows of the study: all but what cannot change a number."""
     shown = options(study, "prefetch", "methods", "pretrain", "sft", "rl")
-    return {
-        **shown,
-        "methods": {
-            name: options(study.method(name), "checkpoint_every") for name in METHODS
-        },
+    runs = {
+        name: options(RUNS[name].options, *RUNS[name].options.free)
+        for name in study.reported
     }
+    return {**shown, "runs": runs}
 
 
 COMPUTE = options(study.compute)
 
 
+include: "starts.smk"
 include: "resources.smk"

@@ -32,9 +32,9 @@ rule data:
         prefetched="<results>/prefetch/data.done" if study.data.source == "hub" else [],
         files=DATA_FILES,
     output:
-        train="<results>/data/train.jsonl",
-        eval="<results>/data/eval.jsonl",
-        manifest="<results>/data/manifest.json",
+        train=str(FOLDER.data / "train.jsonl"),
+        eval=str(FOLDER.data / "eval.jsonl"),
+        manifest=str(FOLDER.data / "manifest.json"),
     log:
         "<logs>/data.log",
     benchmark:
@@ -65,8 +65,8 @@ rule audit:
         eval=rules.data.output.eval,
         manifest=rules.data.output.manifest,
     output:
-        json="<results>/audit/audit.json",
-        text="<results>/audit/audit.md",
+        json=str(FOLDER.audit / "audit.json"),
+        text=str(FOLDER.audit / "audit.md"),
     log:
         "<logs>/audit.log",
     benchmark:

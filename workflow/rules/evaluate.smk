@@ -4,16 +4,16 @@ from hargo.evaluation.baselines import FILES as BASELINES
 
 rule evaluate:
     input:
-        model=trained_model,
+        model=str(FOLDER.model("{run}", "{seed}")),
         eval=rules.data.output.eval,
     output:
-        predictions="<results>/evaluate/{method}/seed{seed}/predictions.jsonl",
-        metrics="<results>/evaluate/{method}/seed{seed}/metrics.json",
-        run="<results>/evaluate/{method}/seed{seed}/run.json",
+        predictions=str(FOLDER.evaluation("{run}", "{seed}") / "predictions.jsonl"),
+        metrics=str(FOLDER.evaluation("{run}", "{seed}") / "metrics.json"),
+        run=str(FOLDER.evaluation("{run}", "{seed}") / "run.json"),
     log:
-        "<logs>/evaluate-{method}-seed{seed}.log",
+        "<logs>/evaluate-{run}-seed{seed}.log",
     benchmark:
-        "<benchmarks>/evaluate-{method}-seed{seed}.tsv"
+        "<benchmarks>/evaluate-{run}-seed{seed}.tsv"
     conda:
         "../envs/hargo.yaml"
     threads: study.compute.threads
@@ -29,7 +29,7 @@ rule evaluate:
         compute=COMPUTE,
         code=code("evaluate"),
     message:
-        "Evaluating {wildcards.method}, seed {wildcards.seed}"
+        "Evaluating {wildcards.run}, seed {wildcards.seed}"
     shell:
         "exec python -m hargo evaluate --config {params.study} --seed {wildcards.seed} --model {input.model}"
         " --data {params.data} --out {params.out} > {log} 2>&1"
@@ -40,10 +40,8 @@ rule baselines:
         train=rules.data.output.train,
         eval=rules.data.output.eval,
     output:
-        metrics="<results>/evaluate/baselines/metrics.json",
-        predictions=[
-            f"<results>/evaluate/baselines/{name}" for name in BASELINES.values()
-        ],
+        metrics=str(FOLDER.baselines / "metrics.json"),
+        predictions=[str(FOLDER.baselines / name) for name in BASELINES.values()],
     log:
         "<logs>/baselines.log",
     benchmark:

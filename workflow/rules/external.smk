@@ -5,17 +5,17 @@ if EXTERNAL:
 
     rule external:
         input:
-            model=trained_model,
+            model=str(FOLDER.model("{run}", "{seed}")),
             train=rules.data.output.train,
             kernels=KERNELS,
         output:
-            predictions="<results>/external/{method}/seed{seed}/predictions.jsonl",
-            metrics="<results>/external/{method}/seed{seed}/metrics.json",
-            run="<results>/external/{method}/seed{seed}/run.json",
+            predictions=str(FOLDER.external("{run}", "{seed}") / "predictions.jsonl"),
+            metrics=str(FOLDER.external("{run}", "{seed}") / "metrics.json"),
+            run=str(FOLDER.external("{run}", "{seed}") / "run.json"),
         log:
-            "<logs>/external-{method}-seed{seed}.log",
+            "<logs>/external-{run}-seed{seed}.log",
         benchmark:
-            "<benchmarks>/external-{method}-seed{seed}.tsv"
+            "<benchmarks>/external-{run}-seed{seed}.tsv"
         conda:
             "../envs/hargo.yaml"
         threads: study.compute.threads
@@ -32,7 +32,7 @@ if EXTERNAL:
             files=stamp(KERNELS),
             code=code("external"),
         message:
-            "DataRaceBench: {wildcards.method}, seed {wildcards.seed}"
+            "DataRaceBench: {wildcards.run}, seed {wildcards.seed}"
         shell:
             "exec python -m hargo race score --config {params.study} --model {input.model} --data {params.data}"
             " --out {params.out} > {log} 2>&1"

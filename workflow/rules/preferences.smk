@@ -1,17 +1,17 @@
-# Pairs of answers of the SFT model, once per seed, for all methods that learn from them.
+# Pairs of answers of a model, once per seed, for all runs that learn from them and start from that model.
 
 
 rule preferences:
     input:
-        model=rules.sft.output.model,
+        model=asked_files,
         train=rules.data.output.train,
     output:
-        pairs="<results>/preferences/seed{seed}/pairs.jsonl",
-        run="<results>/preferences/seed{seed}/run.json",
+        pairs=str(FOLDER.pairs("{start}", "{seed}") / "pairs.jsonl"),
+        run=str(FOLDER.pairs("{start}", "{seed}") / "run.json"),
     log:
-        "<logs>/preferences-seed{seed}.log",
+        "<logs>/preferences-{start}-seed{seed}.log",
     benchmark:
-        "<benchmarks>/preferences-seed{seed}.tsv"
+        "<benchmarks>/preferences-{start}-seed{seed}.tsv"
     conda:
         "../envs/hargo.yaml"
     threads: study.compute.threads
@@ -21,6 +21,7 @@ rule preferences:
         runtime=runtime_train,
     params:
         study=STUDY,
+        model=asked_model,
         data=subpath(input.train, parent=True),
         out=subpath(output.run, parent=True),
         rl=options(
@@ -35,7 +36,7 @@ rule preferences:
         compute=COMPUTE,
         code=code("preferences"),
     message:
-        "Sampling pairs of answers, seed {wildcards.seed}"
+        "Sampling pairs of answers of {wildcards.start}, seed {wildcards.seed}"
     shell:
-        "exec python -m hargo preferences --config {params.study} --seed {wildcards.seed} --model {input.model}"
+        "exec python -m hargo preferences --config {params.study} --seed {wildcards.seed} --model {params.model}"
         " --data {params.data} --out {params.out} > {log} 2>&1"

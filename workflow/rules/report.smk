@@ -5,58 +5,57 @@ rule report:
     input:
         manifest=rules.data.output.manifest,
         audit=rules.audit.output.json,
-        evaluations=expand(
-            rules.evaluate.output, method=["sft", *METHODS], seed=study.seeds
+        evaluations=expand(rules.evaluate.output, run=study.reported, seed=study.seeds),
+        training=expand(
+            rules.train.output.metrics, run=study.reported, seed=study.seeds
         ),
-        training=expand(rules.train.output.metrics, method=METHODS, seed=study.seeds),
-        sft=expand(rules.sft.output.metrics, seed=study.seeds),
         baselines=rules.baselines.output,
         external=(
-            expand(rules.external.output, method=["sft", *METHODS], seed=study.seeds)
+            expand(rules.external.output, run=study.reported, seed=study.seeds)
             if EXTERNAL
             else []
         ),
     output:
         summary=report(
-            "<results>/report/summary.csv",
+            str(FOLDER.report / "summary.csv"),
             caption="../report/headline.rst",
             category="Results",
             labels={"table": "headline"},
         ),
         per_task=report(
-            "<results>/report/per_task.csv",
+            str(FOLDER.report / "per_task.csv"),
             caption="../report/per_task.rst",
             category="Results",
             labels={"table": "per task"},
         ),
         ablation=report(
-            "<results>/report/ablation.csv",
+            str(FOLDER.report / "ablation.csv"),
             caption="../report/ablation.rst",
             category="Results",
             labels={"table": "ablation"},
         ),
         heterogeneity=report(
-            "<results>/report/heterogeneity.csv",
+            str(FOLDER.report / "heterogeneity.csv"),
             caption="../report/heterogeneity.rst",
             category="Results",
             labels={"table": "heterogeneity"},
         ),
         figures=report(
-            directory("<results>/report/figures"),
+            directory(str(FOLDER.report / "figures")),
             patterns=["{figure}.svg"],
             caption="../report/figure.rst",
             category="Figures",
             labels={"figure": "{figure}"},
         ),
         html=report(
-            "<results>/report/report.html",
+            str(FOLDER.report / "report.html"),
             caption="../report/report.rst",
             category="Report",
             labels={"page": "full report"},
         ),
-        text="<results>/report/report.md",
-        evidence="<results>/report/evidence.csv",
-        similarity="<results>/report/similarity.csv",
+        text=str(FOLDER.report / "report.md"),
+        evidence=str(FOLDER.report / "evidence.csv"),
+        similarity=str(FOLDER.report / "similarity.csv"),
     log:
         "<logs>/report.log",
     benchmark:

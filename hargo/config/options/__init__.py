@@ -3,7 +3,7 @@
 from hargo.config.options.base import BelongsTo, Location, Names, Options, Seed
 from hargo.config.options.compute import ComputeOptions, PrefetchOptions
 from hargo.config.options.data import DataOptions, EmbeddedOptions
-from hargo.config.options.evaluation import EvaluationOptions
+from hargo.config.options.evaluation import EvaluationOptions, ReportOptions
 from hargo.config.options.methods import (
     DAPOOptions,
     DrGRPOOptions,
@@ -54,6 +54,7 @@ __all__ = [
     "PrefetchOptions",
     "PretrainOptions",
     "RLOptions",
+    "ReportOptions",
     "RolloutOptions",
     "SFTOptions",
     "ScratchOptions",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field, PositiveInt
 
-from hargo.config.options.base import Location, Options
+from hargo.config.options.base import Location, Names, Options
 
 
 class EvaluationOptions(Options):
@@ -20,4 +20,16 @@ class EvaluationOptions(Options):
     )
     external: Location | None = Field(
         None, description="Folder with a copy of DataRaceBench that every model answers too; not used in training."
+    )
+
+
+class ReportOptions(Options):
+    """What the report is about."""
+
+    subject: str | None = Field(
+        None, min_length=1, description="The run that it asks about; by default HARGO, or the first method."
+    )
+    references: Names = Field(
+        [],
+        description="The runs that every other is held against, WinRate against the first; by default SFT and GRPO.",
     )

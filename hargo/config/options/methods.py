@@ -23,6 +23,10 @@ class PostTrainingOptions(EpochOptions):
         None, description="Train adapters alone; the SFT model is then this model without them, not a second copy."
     )
 
+    @property
+    def adapters(self) -> AdapterOptions | None:
+        return self.lora
+
 
 class RLOptions(PostTrainingOptions):
     """What methods that learn from rewards share. Methods on pairs take what concerns them; the pairs take the rest."""

@@ -18,6 +18,9 @@ class OptimOptions(Options):
     """
 
     own: ClassVar[frozenset[str]] = frozenset()
+    #: what decides how long a run is, and what changes no number: a longer run goes on from a shorter one
+    budget: ClassVar[frozenset[str]] = frozenset({"epochs", "max_steps", "steps"})
+    free: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "keep_state"})
 
     learning_rate: float = Field(2e-5, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = Field("linear", description="After the warm-up.")
@@ -30,9 +33,22 @@ class OptimOptions(Options):
         description="Packed tokens per forward pass; more passes accumulate. Changes memory, not results.",
     )
     checkpoint_every: PositiveInt = Field(100, description="Optimiser steps between checkpoints.")
+    keep_state: bool = Field(
+        False,
+        description="Keep a finished run's last checkpoint, so that a larger budget goes on from it. It takes three "
+        "times the room of the model. With a schedule other than constant, set schedule_steps too.",
+    )
+    schedule_steps: PositiveInt | None = Field(
+        None, description="Steps that warm-up and schedule are laid out over; by default those of the run."
+    )
     max_prompt_tokens: PositiveInt | None = Field(
         None, description="Leave out training prompts longer than this (counted in the log)."
     )
+
+    @property
+    def adapters(self) -> AdapterOptions | None:
+        """The adapters that are trained in place of the model's own weights, if any."""
+        return None
 
     def planned(self, per_epoch: int) -> int:
         """Optimiser steps of a whole run, of which an epoch is `per_epoch`."""
@@ -83,3 +99,7 @@ class LoRAOptions(AdapterOptions, SFTOptions):
 
     own: ClassVar[frozenset[str]] = frozenset({"learning_rate"})
     learning_rate: float = Field(2e-4, gt=0)
+
+    @property
+    def adapters(self) -> AdapterOptions:
+        return self

@@ -1,4 +1,4 @@
-"""Pairs of answers: the SFT model answers every prompt twice, the reward puts the better answer first."""
+"""Pairs of answers: a model answers every prompt twice, the reward puts the better answer first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from hargo.models.load import deterministic, load_model, load_tokenizer, room_of
 from hargo.rollout import Completion, Request, generate
 from hargo.training.examples import answer_limit, training_examples
 from hargo.training.pack import Group
-from hargo.training.rewards import usable
 
 logger = logging.getLogger(__name__)
 
@@ -74,8 +73,8 @@ def _ordered(example: Example, two: Sequence[Completion], tokenizer: Any) -> tup
     """What becomes of two answers to a prompt (`kept`, `tied` or `unusable`), and the pair if it is kept."""
     task = example.row.task
     texts = [answer_text(tokenizer, one.ids, one.ended) for one in two]
-    first, second = tasks.load(task).reward(texts, [example.row.answer] * 2)
-    if first is None or second is None or not (usable(first) and usable(second)):
+    first, second = tasks.rewards([task] * 2, texts, [example.row.answer] * 2)
+    if first is None or second is None:
         return "unusable", None
     if abs(first - second) <= TIE:
         return "tied", None

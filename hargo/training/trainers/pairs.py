@@ -11,9 +11,12 @@ from torch import Tensor
 
 from hargo.config.options import PreferenceOptions
 from hargo.errors import UserError
+from hargo.fingerprint import digest
 from hargo.methods.base import Method
-from hargo.training.batches.base import Batch, Order
+from hargo.training.batch import Batch, Order
+from hargo.training.job import Job
 from hargo.training.pack import Group, pack, score
+from hargo.training.preferences import load_pairs
 
 
 class Preferences:
@@ -74,3 +77,14 @@ class Preferences:
         packed = self._packed(moved).packed
         gaps = [(score(self.policy, row).logp - score(self.reference, row).logp).sum() for row in packed]
         return float(torch.stack(gaps).sum()) / sum(len(group.responses) for group in moved)
+
+
+def train(job: Job) -> None:
+    """Train on the pairs of answers in the job's folder of pairs."""
+    method, folder = job.method(), job.places.pairs
+    reference = job.reference(method)
+    assert folder is not None, "`hargo.training.job.train` has asked for it"
+    groups = load_pairs(folder, job.examples, job.places.data)
+    job.settings["pairs"] = digest([(group.prompt, group.responses) for group in groups])
+    longest = max(len(group.prompt) + max(map(len, group.responses)) for group in groups)
+    job.descend(Preferences(job.model, reference, groups, job.options, method, job.seed), longest)

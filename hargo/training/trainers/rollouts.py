@@ -13,11 +13,14 @@ from torch import Tensor
 
 from hargo.config.options import RolloutOptions
 from hargo.methods.base import Method, Signals
+from hargo.models.adapt import add_critic
 from hargo.models.attention import Past
 from hargo.models.encode import Example, answer_text
+from hargo.models.load import stop_ids
 from hargo.rollout import Completion, Request, generate
-from hargo.training.batches.base import Batch, Order
+from hargo.training.batch import Batch, Order
 from hargo.training.examples import answer_limit
+from hargo.training.job import Job
 from hargo.training.pack import Group, score
 from hargo.training.rewards import figures, reward, spread
 
@@ -198,3 +201,16 @@ class Rollouts:
             batch.ref_logp.append(scores.logp)
             confidence[batch.responses(number)] = scores.plain.sum(-1) / scores.mask.sum(-1).clamp(min=1)
         return confidence.view(len(batch.groups), -1)
+
+
+def train(job: Job) -> None:
+    """Train on rewarded answers to the job's prompts."""
+    method, options = job.method(), job.options
+    reference = job.reference(method)
+    if method.critic:
+        add_critic(job.model)
+    stop = stop_ids(job.model, job.tokenizer)
+    reuse = not job.study.compute.gradient_checkpointing  # who computes activations again does not want them kept
+    batches = Rollouts(job.model, reference, job.tokenizer, job.examples, options, method, job.seed, stop, reuse)
+    longest = max(len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) for e in job.examples)
+    job.descend(batches, longest)

@@ -1,4 +1,4 @@
-"""Demonstrations for SFT, documents for pre-training: each is a group of one."""
+"""Supervised fine-tuning on the rows' own answers, each a group of one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from hargo.config.options import PretrainOptions, SFTOptions
 from hargo.methods.base import Method
-from hargo.training.batches.base import Batch, Order
+from hargo.models.encode import Example
+from hargo.training.batch import Batch, Order
+from hargo.training.job import Job
 from hargo.training.pack import Group
 
 
@@ -34,3 +36,20 @@ class Demonstrations:
     def batch(self, step: int) -> Batch:
         groups = [self.groups[i] for i in self.order.indices(step)]
         return Batch.of(groups, self.options.tokens_per_pass, self.model)
+
+
+def train(job: Job) -> None:
+    """Train on the answers of the job's examples."""
+    examples = repeated(job.examples, job.options.repeat)
+    descend(job, [Group(example.prompt, [example.answer]) for example in examples])
+
+
+def descend(job: Job, groups: Sequence[Group]) -> None:
+    """Train on these groups of one."""
+    batches = Demonstrations(groups, job.options, job.method(), job.seed, job.model)
+    job.descend(batches, max(group.tokens for group in groups))
+
+
+def repeated(examples: list[Example], times: dict[str, int]) -> list[Example]:
+    """Every example as often as its task says, once where it says nothing."""
+    return [example for example in examples for _ in range(times.get(example.row.task, 1))]

@@ -1,4 +1,4 @@
-# The base model: made here and pretrained, or read from what was fetched.
+# The base model: made here, or read from what was fetched.
 
 
 if study.model.source in ("hub", "package"):
@@ -38,7 +38,7 @@ rule base_model:
         ),
         train=rules.data.output.train,
     output:
-        directory("<results>/model/base"),
+        directory(str(FOLDER.base)),
     log:
         "<logs>/base_model.log",
     benchmark:
@@ -60,39 +60,3 @@ rule base_model:
         "Preparing the base model ({params.model[source]})"
     shell:
         "exec python -m hargo model prepare --config {params.study} --data {params.data} --out {output} > {log} 2>&1"
-
-
-if study.pretrain:
-
-    rule pretrain:
-        input:
-            model=rules.base_model.output[0],
-            train=rules.data.output.train,
-        output:
-            model=directory("<results>/pretrain/model"),
-            metrics="<results>/pretrain/metrics.jsonl",
-            run="<results>/pretrain/run.json",
-        log:
-            "<logs>/pretrain.log",
-        benchmark:
-            "<benchmarks>/pretrain.tsv"
-        conda:
-            "../envs/hargo.yaml"
-        threads: study.compute.threads
-        resources:
-            **GPU,
-            mem_mb=mem_mb_train,
-            runtime=runtime_train,
-        params:
-            study=STUDY,
-            data=subpath(input.train, parent=True),
-            out=subpath(output.run, parent=True),
-            checkpoints=f"{RESULTS}/checkpoints/pretrain",
-            pretrain=options(study.pretrain, "checkpoint_every"),
-            compute=COMPUTE,
-            code=code("pretrain"),
-        message:
-            "Pretraining for {params.pretrain[steps]} steps"
-        shell:
-            "exec python -m hargo pretrain --config {params.study} --model {input.model} --data {params.data}"
-            " --out {params.out} --checkpoints {params.checkpoints} > {log} 2>&1"

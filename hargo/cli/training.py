@@ -1,0 +1,116 @@
+"""Commands that train: every run of a study, and the pairs of answers that some of them learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hargo.cli.common import (
+    Config,
+    Seed,
+    UsualCheckpoints,
+    UsualData,
+    UsualModel,
+    UsualOut,
+    UsualPairs,
+    read_study,
+    say_next,
+    stage,
+)
+from hargo.errors import UserError
+from hargo.layout import StudyFolder
+
+if TYPE_CHECKING:
+    from hargo.config import Study
+    from hargo.config.runs import Run, Start
+
+
+def methods(
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/methods.md.")] = False,
+) -> None:
+    """List the methods: formula, paper and the data each needs."""
+    from hargo.cli.methods import listing, page
+
+    print(page() if markdown else listing())
+
+
+def train(
+    name: Annotated[str, typer.Argument(help="A run of the study: pretrain, sft or a method.", metavar="RUN")],
+    config: Config,
+    seed: Seed,
+    model: UsualModel = None,
+    data: UsualData = None,
+    out: UsualOut = None,
+    checkpoints: UsualCheckpoints = None,
+    pairs: UsualPairs = None,
+) -> None:
+    """Train one run of a study: pre-training, SFT, or a method from the run that it starts from."""
+    study = read_study(config)
+    runs, at = study.runs(), StudyFolder.of(study)
+    run = _known(name, config, study)
+    model = model or _there(at.start_of(run, seed, runs), run.start, config)
+    if run.trainer.pairs:
+        pairs = pairs or at.pairs(run.start, seed)
+    out, checkpoints = out or at.run(name, seed), checkpoints or at.checkpoints(name, seed)
+    with stage(f"{name}, seed {seed}", study, out, checkpoints):
+        from hargo.training.job import Places
+        from hargo.training.job import train as begin
+
+        begin(study, name, seed, Places(model, data or at.data, out, checkpoints, pairs))
+    following = next((one for one in runs.values() if one.start.run == name), None)
+    if following is not None and not run.evaluated:
+        say_next(f"hargo train {following.name} --config {config} --seed {following.seeds[0]}")
+    else:
+        where = at.evaluation(name, seed)
+        say_next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data or at.data} --out {where}")
+
+
+def _known(name: str, config: Path, study: Study) -> Run:
+    """The run of a study; UserError where it has none of that name."""
+    from hargo.config import METHODS
+    from hargo.config.study import unknown
+
+    runs = study.runs()
+    if name not in runs and name in METHODS:
+        raise UserError(f"{config}: {name} is not in this study; add it to `methods`")
+    if name not in runs:
+        raise UserError(f"{config}: {unknown('run of this study', name, runs)}")
+    return runs[name]
+
+
+def _there(model: Path, start: Start, config: Path) -> Path:
+    """The model folder that a run starts from; UserError with the command for it where it is missing."""
+    if not model.is_dir():
+        made = f"hargo train {start.run}" if start.run else "hargo model prepare"
+        raise UserError(
+            f"{model}: no model there to start from; make it with `{made} --config {config}`, or name one with --model"
+        )
+    return model
+
+
+def preferences(
+    config: Config,
+    seed: Seed,
+    model: UsualModel = None,
+    data: UsualData = None,
+    out: UsualOut = None,
+) -> None:
+    """Sample pairs of answers, the better one first, for the runs of a study that learn from pairs."""
+    study = read_study(config)
+    at, runs = StudyFolder.of(study), study.runs()
+    follow = next((run for run in runs.values() if run.trainer.pairs), None)
+    if follow is None and (model is None or out is None):
+        raise UserError(f"{config}: no run of this study learns from pairs; name --model and --out, or add one")
+    if follow is not None:
+        model = model or _there(at.start_of(follow, seed, runs), follow.start, config)
+        out = out or at.pairs(follow.start, seed)
+    assert model is not None and out is not None
+    with stage(f"preferences, seed {seed}", study, out):
+        from hargo.training.preferences import preferences as sample
+
+        sample(study, seed, model, data or at.data, out)
+    say_next(
+        f"hargo train {follow.name if follow else 'dpo'} --config {config} --seed {seed} --model {model} --pairs {out}"
+    )
