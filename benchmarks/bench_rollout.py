@@ -19,7 +19,8 @@ import torch
 from hargo.config.options import ComputeOptions
 from hargo.models.load import deterministic, load_model, load_tokenizer
 from hargo.models.switches import switch_on
-from hargo.rollout import Request, generate
+from hargo.rollout import Request
+from hargo.rollout.built_in import BuiltIn
 
 PROMPTS, SAMPLES = 8, 4
 WORKER = Path(__file__).with_name("vllm_worker.py")
@@ -57,8 +58,8 @@ def main() -> None:
 
     def ours(prompts: list[list[int]], new: int, samples: int, temperature: float | None) -> list[list[int]]:
         requests = [Request(p, new, str(i)) for i, p in enumerate(prompts)]
-        found = generate(model, requests, stop=[], pad=pad, samples=samples, temperature=temperature)
-        return [c.ids for group in found for c in group]
+        found = BuiltIn(model, [], pad).sample(requests, samples=samples, temperature=temperature)
+        return [c.ids for group in found.completions for c in group]
 
     figures: dict[str, Any] = {}
     same = sum(

@@ -14,18 +14,18 @@ from typing import Any
 import common  # first: it binds threads before torch is imported
 import torch
 
-from hargo.models import attention
-from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
-from hargo.models.tryout import Capability
-from hargo.rollout import Request, generate
-from hargo.training.pack import Group, pack, plan, score
+from hargo.engine import capability
+from hargo.engine.pack import Group, pack, plan, score
+from hargo.engine.tryout import Capability
+from hargo.models.load import deterministic, load_model, load_tokenizer
+from hargo.rollout import Request, open_sampler
 
 GROUPS, ANSWER, PER_PASS = 4, 32, 1024
 
 
 def passes(model: Any, groups: list[Group], packed: bool) -> None:
     """Forward and backward over all groups, the gradient thrown away."""
-    attention._OF_MODEL[model] = Capability("layout" if packed else None, scores=True, pads=True)
+    capability._OF_MODEL[model] = Capability("layout" if packed else None, scores=True, pads=True)
     model.zero_grad(set_to_none=True)
     # the padded path takes a group at a time, which is about as many tokens
     rows = plan(groups, PER_PASS) if packed else [[i] for i in range(len(groups))]
@@ -94,9 +94,8 @@ def main() -> None:
     for size in (4, 8) if "mix" in options.only else ():
         prompts = [e.prompt for e in common.rows(options, tokenizer, 16)[8:]]
         requests = [Request(p, common.NEW_TOKENS, str(i)) for i, p in enumerate(prompts)]
-        answers = generate(
-            model, requests, stop=stop_ids(model, tokenizer), pad=tokenizer.pad_token_id, samples=size, temperature=0.6
-        )
+        sampler = open_sampler(study.rl.sampler, model, tokenizer)
+        answers = sampler.sample(requests, samples=size, temperature=0.6).completions
         add(f"mix G={size}", model, [Group(p, [c.ids for c in g]) for p, g in zip(prompts, answers, strict=True)])
     for size in (2, 4, 8, 16) if "group" in options.only else ():
         add(f"G={size} P=128", model, made(words, 128, size))

@@ -28,7 +28,8 @@ from hargo.config.options import ComputeOptions, RolloutOptions
 from hargo.io import read_json
 from hargo.methods import load
 from hargo.models.encode import prompt_text
-from hargo.models.load import deterministic, load_model, load_tokenizer, stop_ids
+from hargo.models.load import deterministic, load_model, load_tokenizer
+from hargo.rollout import open_sampler
 from hargo.training.trainers.rollouts import Rollouts
 from hargo.training.update import OneLoss
 
@@ -62,7 +63,8 @@ def ours(options: argparse.Namespace, group: int, rival: str = "grpo") -> tuple[
     learner = load(method, chosen)
     reference = load_model(folder, device, study.compute).requires_grad_(False) if learner.reference else None
     reuse = not study.compute.gradient_checkpointing
-    stage = Rollouts(policy, reference, tokenizer, examples, chosen, learner, 0, stop_ids(policy, tokenizer), reuse)
+    sampler = open_sampler(chosen.sampler, policy, tokenizer)
+    stage = Rollouts(policy, reference, tokenizer, examples, chosen, learner, 0, sampler, reuse)
     stage.order = common.InOrder(PROMPTS)  # type: ignore[assignment]
     return policy, stage, chosen, OneLoss(policy, chosen, fused=study.compute.fused_adamw)
 

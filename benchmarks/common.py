@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from hargo import provenance
-from hargo.cli.common import bind_threads
+from hargo.machine import available_cores, bind_threads
 
 ROOT = Path(__file__).resolve().parent.parent
 CORES = os.sched_getaffinity(0)
-THREADS = int(os.environ.get("OMP_NUM_THREADS", min(2, provenance.available_cores())))
+THREADS = int(os.environ.get("OMP_NUM_THREADS", min(2, available_cores())))
 bind_threads(THREADS)  # before torch is imported: see README
 
 import torch  # noqa: E402
@@ -241,7 +241,7 @@ def clock(call: Callable[[], Any], times: int = 5) -> float:
 
 def gemm_peak(device: str = "cpu", dtype: torch.dtype = torch.float32) -> float:
     """FLOP/s of the product of two square matrices, large for the device, by torch or as models here compute it."""
-    from hargo.models.linear import use_onednn
+    from hargo.engine.linear import use_onednn
 
     size = 2048 if device == "cpu" else 8192
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))

@@ -16,7 +16,6 @@ from torch.autograd import DeviceType
 from torch.utils.flop_counter import FlopCounterMode
 
 from hargo.training import update
-from hargo.training.trainers import rollouts
 from hargo.training.trainers.rollouts import Rollouts
 from hargo.training.update import OneLoss
 
@@ -46,15 +45,15 @@ def profile(options: argparse.Namespace, policy: Any, stage: Rollouts, chosen: A
         setattr(owner, name, outer)
 
     written: list[int] = []
-    sample = rollouts.generate
+    sample = stage.sampler.sample
 
     def remembered(*args: Any, **kwargs: Any) -> Any:
         found = sample(*args, **kwargs)
-        written.append(max(len(completion.ids) for group in found for completion in group))
+        written.append(max(len(completion.ids) for group in found.completions for completion in group))
         return found
 
-    rollouts.generate = remembered
-    timed(rollouts, "generate", "rollout")
+    stage.sampler.sample = remembered  # type: ignore[method-assign]
+    timed(stage.sampler, "sample", "rollout")
     timed(stage, "_reward", "reward")
     timed(stage, "_ask_reference", "reference")
     timed(update, "score", "forward")

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from hargo.config import Study
 from hargo.errors import UserError
-from hargo.provenance import THREAD_VARIABLES, available_cores, cpu_model
+from hargo.machine import THREAD_VARIABLES, available_cores, cpu_model
 
 
 class Check(NamedTuple):
@@ -68,7 +68,7 @@ def _devices() -> Iterator[Check]:
         return
     import torch
 
-    from hargo.models.kernels import kernels
+    from hargo.engine.kernels import kernels
 
     yield Check("Matrix products", "ok", kernels())
     if torch.cuda.is_available():
@@ -177,7 +177,7 @@ def _packing(study: Study) -> Iterator[Check]:
     """How the study's model reads several answers, where its configuration is at hand."""
     if importlib.util.find_spec("torch") is None or importlib.util.find_spec("transformers") is None:
         return
-    from hargo.models.attention import capability
+    from hargo.engine.capability import capability
     from hargo.models.prepare import configuration
 
     try:

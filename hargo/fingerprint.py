@@ -13,7 +13,8 @@ from typing import Any
 
 PACKAGE = Path(__file__).resolve().parent
 
-#: what these parts do shows in a stage's resolved options, or changes no number
+#: what these parts do shows in a stage's resolved options, or changes no number. `machine` is none of them: by what it
+#: says of the processor the engine chooses how products are computed
 NO_NUMBERS = ("cli", "config", "errors", "fingerprint", "io", "layout", "provenance")
 
 
@@ -36,7 +37,7 @@ def code_digest(*modules: str) -> str:
 def code_of(*modules: str) -> dict[str, str]:
     """File -> digest for the named modules and all that they import from this package, within functions too.
 
-    modules: import paths, such as `hargo.training.stages` and, since the registry finds them by name,
+    modules: import paths, such as `hargo.training.job` and, since the registry finds them by name,
         `hargo.tasks.race_c`; one outside this package is followed into its own package too.
     Comments, docstrings and layout of Python files do not count, and neither do the parts in `NO_NUMBERS`. Data files
     that lie beside a module do.

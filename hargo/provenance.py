@@ -15,6 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hargo.machine import available_cores, cpu_model
+
 #: the commands import this module before anything heavy, so this is when the run began
 STARTED = datetime.now(UTC)
 
@@ -31,8 +33,6 @@ PACKAGES = (
     "numpy",
     "snakemake",
 )
-
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES")
 
 #: how the variables begin that libraries read behind a study's back: threads, kernels, devices, caches, hashes, words
 ENVIRONMENT = re.compile(
@@ -127,24 +127,6 @@ def _git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20, env=clean).stdout
 
 
-def cpu_model() -> str:
-    """The processor's name, or its architecture where the system does not tell."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def available_cores() -> int:
-    """Cores this process may run on, which a scheduler may have made fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def device() -> str | None:
     """The accelerator's name or `cpu`; None where torch is not loaded, so nothing was computed with it."""
     torch = sys.modules.get("torch")
@@ -157,7 +139,7 @@ def device() -> str | None:
 
 def kernels() -> str | None:
     """What computes products of matrices on the CPU, in words; None where no model was loaded."""
-    found = sys.modules.get("hargo.models.kernels")
+    found = sys.modules.get("hargo.engine.kernels")
     return None if found is None else str(found.kernels())
 
 

@@ -16,8 +16,20 @@ from places import ROOT
 
 from hargo.config import METHODS, SOURCES, TASKS
 
-ORDER = ["config", "layout", "tasks", "data", "models", "rollout", "methods", "training", "evaluation", "report"]
-ANYWHERE = {"errors", "fingerprint", "io", "provenance"}
+ORDER = [
+    "config",
+    "layout",
+    "tasks",
+    "data",
+    "engine",
+    "models",
+    "rollout",
+    "methods",
+    "training",
+    "evaluation",
+    "report",
+]
+ANYWHERE = {"errors", "fingerprint", "io", "machine", "provenance"}
 EVERYTHING = {"cli", "doctor", "__main__"}
 FILES = sorted((ROOT / "hargo").rglob("*.py"))
 
@@ -47,9 +59,15 @@ def test_imports_go_one_way(path: Path) -> None:
     if part in ORDER:
         allowed |= set(ORDER[: ORDER.index(part) + 1])
     elif part in ANYWHERE:
-        allowed = {"errors", "io"}
+        allowed = {"errors", "io", "machine"}
     wrong = sorted(set(imported(path)) - allowed - {"__version__"})
     assert not wrong, f"{path.relative_to(ROOT)} imports {wrong} from its right"
+
+
+def test_the_engine_knows_nothing_of_studies() -> None:
+    for path in FILES:
+        if path.parent.name == "engine":
+            assert set(imported(path)) <= {"engine", "errors", "machine"}, path
 
 
 def test_every_part_has_its_place() -> None:
@@ -66,7 +84,7 @@ def test_registry_leads_to_modules(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["hargo.cli", "hargo.config.code", "hargo.fingerprint", "hargo.provenance", "hargo.io"]
+    "module", ["hargo.cli", "hargo.config.code", "hargo.fingerprint", "hargo.machine", "hargo.provenance", "hargo.io"]
 )
 def test_light_modules_import_nothing_heavy(module: str) -> None:
     heavy = {"torch", "transformers", "numpy", "sklearn", "matplotlib", "datasets"}

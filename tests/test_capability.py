@@ -12,16 +12,17 @@ from transformers import BertConfig, FalconConfig, LlamaConfig, MptConfig, RwkvC
 
 from hargo import doctor
 from hargo.config.options import ModelOptions
+from hargo.engine import apart
+from hargo.engine import capability as capabilities
+from hargo.engine.capability import capability, packs
+from hargo.engine.pack import Group, pack, plan, score
+from hargo.engine.small import build, shrink
+from hargo.engine.tryout import RIGHT, Capability
 from hargo.errors import UserError
-from hargo.models import attention
-from hargo.models.attention import capability, packs
 from hargo.models.prepare import prepare
-from hargo.models.small import build, shrink
-from hargo.models.tryout import RIGHT, Capability
-from hargo.training import apart, job
+from hargo.training import job
 from hargo.training.batch import Batch
 from hargo.training.job import Places, train
-from hargo.training.pack import Group, pack, plan, score
 from hargo.training.update import _check_gap
 
 #: SmolLM2-135M
@@ -43,7 +44,7 @@ SMOLLM = LlamaConfig(
 def test_rounding_decides_nothing_about_a_real_model() -> None:
     before = torch.get_rng_state()
     for threads in (1, 2):
-        attention._OF_KIND.clear()
+        capabilities._OF_KIND.clear()
         torch.set_num_threads(threads)
         try:
             known = capability(SMOLLM)
@@ -78,7 +79,7 @@ def test_a_model_that_is_tried_computes_what_it_did(config, verdict, implementat
     with torch.no_grad():
         before = model(input_ids=ids).logits
         packs(model)
-        attention.enable(model)
+        capabilities.enable(model)
         torch.testing.assert_close(model(input_ids=ids).logits, before, rtol=1e-9, atol=1e-9)
     assert capability(model).verdict == verdict
     if capability(model).way != "layout":
@@ -101,12 +102,12 @@ def test_any_number_of_heads_can_be_tried_on_a_small_copy(heads: int, keys: int)
 
 
 def test_a_model_that_cannot_be_copied_small_is_padded_with_one_line(caplog, monkeypatch) -> None:
-    monkeypatch.setattr("hargo.models.small.shrink", lambda config: type(config)(hidden_size=7))
-    attention._OF_KIND.clear()
+    monkeypatch.setattr("hargo.engine.small.shrink", lambda config: type(config)(hidden_size=7))
+    capabilities._OF_KIND.clear()
     model = tiny.model()
     with caplog.at_level(logging.WARNING):
         assert not packs(model) and not packs(model)
-    attention._OF_KIND.clear()
+    capabilities._OF_KIND.clear()
     assert caplog.text.count("no small copy") == 1
 
 
@@ -133,7 +134,7 @@ def test_what_cannot_be_sampled_is_not_trained(tmp_path: Path, monkeypatch) -> N
     data = tiny.write_data(tmp_path / "data")
     prepare(study, data, tmp_path / "base")
     # no family that can be trained is such a one today
-    monkeypatch.setattr(job, "can_sample", lambda model: f"{type(model).__name__} keeps no cache")
+    monkeypatch.setattr(job, "can_sample", lambda options, model: f"{type(model).__name__} keeps no cache")
     with pytest.raises(UserError, match="LlamaForCausalLM keeps no cache; choose another model"):
         train(study, "sft", 0, Places(tmp_path / "base", data, tmp_path / "sft", tmp_path / "checkpoints"))
     assert not (tmp_path / "sft").exists()
@@ -163,7 +164,7 @@ def test_a_padded_pass_is_bounded_by_what_it_computes() -> None:
 @pytest.mark.parametrize("family", ["lfm2", "llama"])
 def test_loss_and_gradient_do_not_depend_on_how_padded_rows_are_split(family, monkeypatch) -> None:
     model = tiny.in_full_precision(tiny.model(family, dtype=torch.float64))
-    attention._OF_MODEL[model] = Capability(None, scores=True, pads=True, reason="asked for")
+    capabilities._OF_MODEL[model] = Capability(None, scores=True, pads=True, reason="asked for")
     seen: list[int] = []
     real = apart.read
     monkeypatch.setattr(apart, "read", lambda m, ids, *more: seen.append(ids.numel()) or real(m, ids, *more))
@@ -192,7 +193,7 @@ def test_values_of_a_critic_are_those_of_a_packed_row() -> None:
     add_critic(model)
     torch.nn.init.normal_(model.value_head.weight)
     wanted = score(model, pack(GROUPS), values=True).values
-    attention._OF_MODEL[model] = Capability(None, scores=True, pads=True)
+    capabilities._OF_MODEL[model] = Capability(None, scores=True, pads=True)
     for most in (None, 60):
         torch.testing.assert_close(
             score(model, pack(GROUPS, most=most), values=True).values, wanted, rtol=1e-3, atol=1e-3

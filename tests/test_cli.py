@@ -24,6 +24,7 @@ from hargo.cli import app, home, profiles
 from hargo.cli.common import overrides
 from hargo.config import load_study
 from hargo.errors import UserError
+from hargo.machine import available_cores
 
 DEMO = str(ROOT / "config" / "demo.yaml")
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES")
@@ -172,7 +173,7 @@ def threads_set(threads: int, cores: int, given: dict[str, str]) -> dict[str, st
     """The thread variables that a process confined to so many cores ends up with."""
     code = (
         f"import os; os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])\n"
-        f"from hargo.cli.common import bind_threads; bind_threads({threads})\n"
+        f"from hargo.machine import bind_threads; bind_threads({threads})\n"
         f"print({{name: os.environ[name] for name in {THREADS!r} if name in os.environ}})"
     )
     environment = {name: value for name, value in os.environ.items() if name not in THREADS} | given
@@ -180,7 +181,7 @@ def threads_set(threads: int, cores: int, given: dict[str, str]) -> dict[str, st
     return yaml.safe_load(done.stdout)
 
 
-@pytest.mark.skipif(provenance.available_cores() < 2, reason="needs two cores")
+@pytest.mark.skipif(available_cores() < 2, reason="needs two cores")
 def test_threads_are_bound_only_when_the_process_has_all_cores() -> None:
     bound = {"OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
     assert threads_set(2, cores=2, given={}) == bound
@@ -188,7 +189,7 @@ def test_threads_are_bound_only_when_the_process_has_all_cores() -> None:
     assert threads_set(1, cores=1, given={}) == {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
-@pytest.mark.skipif(provenance.available_cores() < 2, reason="needs two cores")
+@pytest.mark.skipif(available_cores() < 2, reason="needs two cores")
 def test_threads_the_user_has_set_stay() -> None:
     given = {"OMP_NUM_THREADS": "7", "OMP_PROC_BIND": "false"}
     found = threads_set(2, cores=2, given=given)

@@ -195,10 +195,10 @@ def test_an_impossible_label_is_a_number_and_an_unknown_one_none(trained, monkey
         load_tokenizer(trained / "sft" / "model"),
     )
     tokens = choice.first_tokens(tokenizer)
-    logp = torch.zeros(2, model.config.vocab_size).log_softmax(-1)
-    logp[0, tokens["yes"]] = -torch.inf
-    logp[1] = torch.nan
-    monkeypatch.setattr(choice, "_first", lambda *_: logp)
+    logits = torch.zeros(2, model.config.vocab_size)
+    logits[0, tokens["yes"]] = -torch.inf
+    logits[1] = torch.nan
+    monkeypatch.setattr(choice, "next_logits", lambda *_: logits)
     sure, unknown = choice.choices(model, tokenizer, [[1], [1]])
     assert sure["yes"] == choice.IMPOSSIBLE and choice.p_yes(sure) == pytest.approx(0) and unknown is None
 

@@ -49,7 +49,7 @@ def append(path: Path, text: str) -> None:
         ("methods/hargo.py", {"train hargo"}, {"train sft", "train pretrain", "evaluate", "data"}),
         ("training/loop.py", {"train hargo", "train sft", "train pretrain"}, {"data", "model"}),
         ("training/trainers/rollouts.py", {"train hargo"}, {"train sft", "train pretrain", "preferences"}),
-        ("rollout/sample.py", {"train hargo", "evaluate", "preferences"}, {"data", "model"}),
+        ("rollout/draw.py", {"train hargo", "evaluate", "preferences"}, {"data", "model"}),
         ("data/embedded/kernels.py", {"data"}, {"train hargo"}),
         ("data/embedded/mlperf.csv", {"data"}, {"train hargo", "evaluate"}),
         ("report/tables.py", {"report"}, {"train hargo", "evaluate", "data"}),

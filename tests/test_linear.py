@@ -10,9 +10,9 @@ import tiny
 import torch
 
 from hargo import doctor, provenance
-from hargo.models import kernels, linear
-from hargo.models.linear import OneDNN, few_rows, use_onednn
-from hargo.training.pack import Group, pack, score
+from hargo.engine import kernels, linear
+from hargo.engine.linear import OneDNN, few_rows, use_onednn
+from hargo.engine.pack import Group, pack, score
 
 onednn = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch is built without oneDNN"
@@ -88,7 +88,7 @@ def test_a_model_trains_the_same_by_onednn(family, monkeypatch):
 
 EVER_NEW_SHAPES = """
 import torch
-from hargo.models import linear
+from hargo.engine import linear
 from hargo.models.load import keep_memory
 linear.processor, linear.by_onednn, linear.SMALL = (lambda: "AMD AVX512"), (lambda *_: True), 0
 keep_memory()
@@ -154,7 +154,12 @@ def test_a_layer_follows_the_choice_for_every_number_of_rows(monkeypatch):
         assert computed == [5, 3]
 
 
-SAY = "from hargo.models.kernels import kernels, processor; print(processor()); print(kernels())"
+SAY = """
+from hargo.engine.kernels import kernels
+from hargo.machine import processor
+print(processor())
+print(kernels())
+"""
 
 
 def test_the_choice_follows_what_the_environment_lets_the_libraries_use():

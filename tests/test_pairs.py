@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from hargo import tasks
 from hargo.data.protocols import limit
 from hargo.data.records import load_rows, save_rows
+from hargo.engine.pack import Group, score
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl, write_jsonl
 from hargo.methods.dpo import Method as DPO
@@ -21,13 +22,12 @@ from hargo.methods.kto import Method as KTO
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
 from hargo.models.prepare import prepare
+from hargo.rollout import open_sampler
 from hargo.training import batch as base
 from hargo.training import job
 from hargo.training.job import Places
-from hargo.training.pack import Group, score
 from hargo.training.preferences import load_pairs, preferences
 from hargo.training.trainers import pairs as pair_batches
-from hargo.training.trainers import rollouts as rollout_batches
 from hargo.training.trainers.pairs import Preferences
 from hargo.training.trainers.rollouts import Rollouts
 from hargo.training.update import OneLoss
@@ -241,7 +241,8 @@ def rollouts(start: Path, method: str, **overrides: object) -> Rollouts:
     learner = resolve(study.spec(method).module, "Method")(options)
     if learner.critic:
         add_critic(policy)
-    return Rollouts(policy, reference, tokenizer, examples, options, learner, 0, [tokenizer.eos_token_id])
+    sampler = open_sampler(options.sampler, policy, tokenizer)
+    return Rollouts(policy, reference, tokenizer, examples, options, learner, 0, sampler)
 
 
 def test_dapo_replaces_groups_of_equal_rewards(start):
@@ -258,11 +259,9 @@ def test_dapo_replaces_groups_of_equal_rewards(start):
 def test_dapo_never_has_a_prompt_twice_nor_the_same_samples(start, monkeypatch):
     """Few prompts and groups that are mostly equal: every turn draws prompts that the step has not seen."""
     asked: list[list] = []
-    real = rollout_batches.generate
-    monkeypatch.setattr(
-        rollout_batches, "generate", lambda model, r, **kw: asked.append(list(r)) or real(model, r, **kw)
-    )
     stage = rollouts(start, "dapo", resample=3, prompts_per_step=4)
+    real = stage.sampler.sample
+    monkeypatch.setattr(stage.sampler, "sample", lambda r, **kw: asked.append(list(r)) or real(r, **kw))
     stage.examples = stage.examples[:12]
     stage.order = base.Order(12, 4, 0, stage=1)
     for step in range(9):

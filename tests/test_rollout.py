@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 import tiny
 import torch
+from sampling import generate
 
+from hargo.engine.capability import packs
+from hargo.engine.pack import Group, pack, score
 from hargo.errors import UserError
-from hargo.models.attention import Past, packs
 from hargo.models.load import stop_ids
-from hargo.rollout import Request, generate, grouped, padded
-from hargo.rollout.sample import pick, uniforms
-from hargo.training.pack import Group, pack, score
+from hargo.rollout import Request, packed, padded
+from hargo.rollout.built_in import BuiltIn
+from hargo.rollout.draw import pick, uniforms
 
 PROMPTS = [[1, 5, 6], [1, 7, 8, 9, 10, 11, 12, 13], [1, 20], [1, 5, 6, 30, 31], [1, *list(range(40, 70))]]
 
@@ -56,13 +58,13 @@ def test_samples_do_not_depend_on_batching():
 
 @pytest.mark.parametrize("temperature", [None, 0.8])
 @pytest.mark.parametrize("family", ["llama", "gemma3-window", "gpt2"])
-def test_grouped_and_padded_decoding_give_the_same(family, temperature):
+def test_packed_and_padded_decoding_give_the_same(family, temperature):
     model = exact(family)
     assert packs(model)
     shared = [Request([*range(40, 60), *request.prompt], request.limit + i, request.stream)
               for i, request in enumerate(requests())]  # fmt: skip
     with torch.no_grad():
-        one = grouped.complete(model, shared, 3, temperature, [2, 7, 8, 9])
+        one = packed.complete(model, shared, 3, temperature, [2, 7, 8, 9]).completions
         other = padded.complete(model, shared, 3, temperature, [2, 7, 8, 9], 0)
     assert len({len(c.ids) for group in one for c in group}) > 3  # they leave the batch at different times
     for left, right in zip((c for g in one for c in g), (c for g in other for c in g), strict=True):
@@ -132,9 +134,7 @@ def test_a_limit_of_nothing_gives_nothing_and_answers_may_end_at_once(family):
         [([first[1]], 1, True)] * 2,
         [([first[2]], 1, True)] * 2,
     ]
-    past = Past(most=100)
-    generate(model, asked, stop=[], samples=2, past=past)
-    assert past.logits is None  # not of all prompts
+    assert BuiltIn(model, []).sample(asked, samples=2, keep=100).past is None  # not of all prompts
     assert generate(model, [], stop=[]) == []
 
 
@@ -197,14 +197,14 @@ def test_uniform_streams_are_distinct_and_stable():
 def test_prompts_read_for_the_rollout_serve_the_training_pass(family, shared):
     model = tiny.in_full_precision(tiny.model(family, dtype=torch.float64))
     prompts = [[*range(40, 40 + shared), *own] for own in ([5, 6, 7, 8, 9], [20], [30, 31, 32])]
-    past = Past(most=100)
     # limits in another order than prompts; one answer may be of one token
     requests = [Request(p, limit, str(i)) for i, (p, limit) in enumerate(zip(prompts, (6, 1, 4), strict=True))]
-    answers = generate(model, requests, stop=[2], pad=0, samples=3, temperature=1.0, past=past)
+    rollout = BuiltIn(model, [2], 0).sample(requests, samples=3, temperature=1.0, keep=100)
+    answers, past = rollout.completions, rollout.past
     assert past.order != sorted(past.order) and past.layout.prefix == shared
-    packed = pack([Group(p, [c.ids for c in found]) for p, found in zip(prompts, answers, strict=True)])
-    whole, gradient = values_and_gradient(model, packed, None)
-    again, shorter = values_and_gradient(model, packed, past)
+    row = pack([Group(p, [c.ids for c in found]) for p, found in zip(prompts, answers, strict=True)])
+    whole, gradient = values_and_gradient(model, row, None)
+    again, shorter = values_and_gradient(model, row, past)
     for name in ("logp", "mask", "plain", "entropy"):
         torch.testing.assert_close(getattr(again, name), getattr(whole, name), rtol=1e-10, atol=1e-10)
     assert (shorter - gradient).norm() < 1e-10 * gradient.norm()
@@ -220,9 +220,7 @@ def values_and_gradient(model, packed, past):
 
 def test_prompts_are_kept_only_where_all_are_read_together_and_are_not_too_long():
     model, requests = tiny.model(), [Request([5, 6, 7], 2, "a"), Request([8, 9], 2, "b")]
-    for past, more in ((Past(most=4), {}), (Past(most=5), {"batch_rows": 1})):
-        generate(model, requests, stop=[2], pad=0, past=past, **more)
-        assert past.logits is None and not past.layers
-    past = Past(most=5)
-    generate(model, requests, stop=[2], pad=0, past=past)
+    for keep, more in ((0, {}), (4, {}), (5, {"batch_rows": 1})):
+        assert BuiltIn(model, [2], 0, **more).sample(requests, keep=keep).past is None
+    past = BuiltIn(model, [2], 0).sample(requests, keep=5).past
     assert past.logits.requires_grad and len(past.layers) == 2

@@ -8,13 +8,14 @@ import pytest
 import tiny
 import torch
 import zoo
+from sampling import generate
 from transformers import BertConfig, BertLMHeadModel
 
+from hargo.engine.prompts import next_logits
 from hargo.errors import UserError
-from hargo.evaluation import choice
-from hargo.rollout import Request, can_sample, generate
-from hargo.rollout.sample import uniforms
-from hargo.rollout.ways import way_of
+from hargo.rollout import Request
+from hargo.rollout.draw import uniforms
+from hargo.rollout.ways import can_sample, way_of
 
 #: longer and shorter than windows and chunks, of equal length, of one token
 PROMPTS = [[1, 5, 6], [1, 7, 8, 9, 10, 11, 12, 13], [7], [1, *range(40, 58)], [1, 30, 6]]
@@ -23,12 +24,12 @@ TOLERANCE = 1e-2
 #: how each is sampled: attention in groups, caches of every kind, none that serves; heads tied or scaled
 QUICK = {
     "bloom": "padded",
-    "cohere2": "grouped",
-    "deepseek_v3": "grouped",  # values narrower than keys
+    "cohere2": "packed",
+    "deepseek_v3": "packed",  # values narrower than keys
     "falcon_h1": "padded",
-    "gemma3_text": "grouped",
+    "gemma3_text": "packed",
     "gpt_oss": "padded",
-    "granite": "grouped",
+    "granite": "packed",
     "granitemoehybrid": "padded",
     "jamba": "padded",
     "lfm2_moe": "padded",
@@ -36,7 +37,7 @@ QUICK = {
     "mamba": "padded",
     "minimax": "padded",
     "olmo_hybrid": "padded",
-    "opt": "grouped",
+    "opt": "packed",
     "qwen3_next": "padded",
     "recurrent_gemma": "whole",
     "xlstm": "padded",
@@ -137,8 +138,9 @@ def test_a_forward_pass_that_does_not_know_which_logits_are_wanted_gives_all_of_
 
 
 @pytest.mark.parametrize("family", ["bloom", "falcon_h1", "mamba", "opt", "recurrent_gemma", "xlstm"])
-def test_a_choice_is_that_of_each_prompt_alone(family):
+def test_what_comes_next_is_that_of_each_prompt_alone(family):
     model = zoo.build(family)
     wanted = torch.stack([alone(model, prompt).log_softmax(-1) for prompt in PROMPTS]).float()
     with torch.no_grad():
-        torch.testing.assert_close(choice._first(model, PROMPTS, 0), wanted, atol=TOLERANCE, rtol=0)
+        found = next_logits(model, PROMPTS, 0).log_softmax(-1)
+    torch.testing.assert_close(found, wanted, atol=TOLERANCE, rtol=0)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 import tiny
 import torch
+from sampling import generate
 
 from hargo.config.options import ComputeOptions, PolicyOptions
+from hargo.engine.pack import Group, pack, score
 from hargo.errors import UserError
 from hargo.io import read_jsonl
 from hargo.methods import load
@@ -17,10 +19,9 @@ from hargo.models.adapt import WithoutAdapters, add_adapters, plain
 from hargo.models.load import load_model
 from hargo.models.prepare import prepare
 from hargo.models.switches import switch_on
-from hargo.rollout import Request, generate
+from hargo.rollout import Request
 from hargo.training import job
 from hargo.training.job import Places
-from hargo.training.pack import Group, pack, score
 from hargo.training.update import make_optimizer
 
 GROUPS = [Group([5, 6, 7], [[8, 9], [10]]), Group([11, 12], [[13], [14, 15, 16]])]

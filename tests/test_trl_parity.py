@@ -19,9 +19,9 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from hargo.config import METHODS
+from hargo.engine.pack import Group, pack, score
 from hargo.methods import Method, load
 from hargo.methods.base import Signals, Tokens
-from hargo.training.pack import Group, pack, score
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")  # of transformers, about names that TRL uses
 

@@ -12,14 +12,15 @@ import zoo
 from places import ROOT
 
 from hargo.config.options import SFTOptions
+from hargo.engine import small
+from hargo.engine.attention import NAME
+from hargo.engine.capability import capability
+from hargo.engine.pack import Group, pack, score
+from hargo.engine.tryout import RIGHT
 from hargo.errors import UserError
 from hargo.methods.sft import Method as SFT
-from hargo.models import small
-from hargo.models.attention import NAME, capability
 from hargo.models.load import load_model
 from hargo.models.switches import recompute
-from hargo.models.tryout import RIGHT
-from hargo.training.pack import Group, pack, score
 from hargo.training.trainers.demonstrations import Demonstrations
 from hargo.training.update import OneLoss
 

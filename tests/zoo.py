@@ -14,10 +14,10 @@ import transformers
 from transformers import CONFIG_MAPPING, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-from hargo.models import small
-from hargo.models.attention import capability
-from hargo.models.small import shrink
-from hargo.models.tryout import FAILURES
+from hargo.engine import small
+from hargo.engine.capability import capability
+from hargo.engine.small import shrink
+from hargo.engine.tryout import FAILURES
 
 DECODER = {"is_decoder": True}
 ENCODERS = (
@@ -89,8 +89,10 @@ def build(family: str, dtype: torch.dtype = torch.float32, seed: int = 0, **more
 
 def samples(family: str) -> str:
     """`yes` where greedy rollouts are the model's own most likely tokens, step by step; else why not."""
+    from sampling import generate
+
     from hargo.errors import UserError
-    from hargo.rollout import Request, generate
+    from hargo.rollout import Request
 
     model = build(family, torch.float64).double()
     if capability(model).verdict == "refused":

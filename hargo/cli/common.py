@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,24 +92,10 @@ def source_options(source: str, path: str | None) -> Any:
         raise UserError(error.errors()[0]["msg"].removeprefix("Value error, ").replace("`path`", "--path")) from None
 
 
-def bind_threads(threads: int) -> None:
-    """Fix the number of CPU threads, before torch is imported; what the user has set stays.
-
-    Threads are bound to cores only where this process has all cores to itself: unbound threads may share a
-    core and run at a fraction of the speed, but two bound processes would all sit on the first cores.
-    """
-    from hargo.provenance import available_cores
-
-    wanted = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if threads > 1 and threads >= available_cores():
-        wanted |= {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
-    for name, value in wanted.items():
-        os.environ.setdefault(name, value)
-
-
 @contextmanager
 def stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
     """Announce a stage, prepare the process for computing, and say how long it took."""
+    from hargo.machine import bind_threads
     from hargo.provenance import checkout
 
     bind_threads(study.compute.threads)

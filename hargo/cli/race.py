@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hargo.cli.common import Config, Data, Model, Out, bind_threads, read_study, stage
+from hargo.cli.common import Config, Data, Model, Out, read_study, stage
 from hargo.errors import UserError
 
 app = typer.Typer(
@@ -35,6 +35,7 @@ def check(
     """Print a verdict, its probability and the model for each file."""
     from hargo.data.drb import printable
     from hargo.evaluation import check as checking
+    from hargo.machine import bind_threads
 
     study = read_study(config) if config else checking.study_of(model)
     bind_threads(study.compute.threads if study else 1)

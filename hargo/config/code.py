@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hargo.config.registry import SOURCES, TASKS, TRAINERS
+from hargo.config.registry import SAMPLERS, SOURCES, TASKS, TRAINERS
 from hargo.config.study import Study
 from hargo.fingerprint import code_of, digest
 
@@ -21,7 +21,7 @@ STAGES = {
 
 
 def stage_code(study: Study, stage: str, run: str | None = None) -> dict[str, str]:
-    """File -> digest of the code that a stage uses, with the study's tasks, its data source and its `run`'s code.
+    """File -> digest of the code that a stage uses, with the study's tasks, data source and sampler, and `run`'s code.
 
     stage: a key of `STAGES`; run: a name in the study, for the stage `train`
     """
@@ -31,6 +31,9 @@ def stage_code(study: Study, stage: str, run: str | None = None) -> dict[str, st
         modules += [spec.module, TRAINERS[spec.trainer].module]
     if "hargo/tasks/__init__.py" in code_of(*modules):  # it finds tasks by name
         modules += [TASKS[task] for task in study.tasks]
+    if "hargo/rollout/sampler.py" in code_of(*modules):  # so it does samplers
+        chosen = study.rl if run is None else study.method(run)
+        modules.append(SAMPLERS[getattr(chosen, "sampler", study.rl.sampler).backend])
     if stage in ("data", "audit"):
         modules.append(SOURCES[study.data.source])
     return code_of(*modules)

@@ -1,4 +1,4 @@
-"""What can be named in a study. A new task, method or source is one new file and one line here.
+"""What can be named in a study. A new task, method, source or sampler is one new file and one line here.
 
 Values are import paths, resolved only when used, so that reading a study never imports torch.
 """
@@ -27,6 +27,12 @@ SOURCES: dict[str, str] = {
     "hpcgpt": "hargo.data.hpcgpt",
     "hub": "hargo.data.hub",
     "drb": "hargo.data.drb",
+}
+
+#: sampler name -> module holding `open_sampler(options, model, tokenizer, batch_rows)`, which gives a
+#: `hargo.rollout.Sampler`, and `can_sample(model)`, which gives a reason where it cannot
+SAMPLERS: dict[str, str] = {
+    "built-in": "hargo.rollout.built_in",
 }
 
 

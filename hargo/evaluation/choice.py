@@ -11,8 +11,7 @@ import torch
 
 from hargo import tasks
 from hargo.data.programs import LABELS
-from hargo.models.attention import capability
-from hargo.rollout.inputs import known, last_logits
+from hargo.engine.prompts import next_logits
 
 logger = logging.getLogger(__name__)
 
@@ -62,23 +61,9 @@ def choices(model: Any, tokenizer: Any, prompts: Sequence[list[int]], batch_rows
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
     for start in range(0, len(order), batch_rows):
         part = order[start : start + batch_rows]
-        for i, logp in zip(part, _first(model, [prompts[i] for i in part], tokenizer.pad_token_id), strict=True):
-            said = {label: float(logp[ids].logsumexp(-1)) for label, ids in tokens.items()}
+        logp = next_logits(model, [prompts[i] for i in part], tokenizer.pad_token_id).float().log_softmax(-1)
+        for i, row in zip(part, logp, strict=True):
+            said = {label: float(row[ids].logsumexp(-1)) for label, ids in tokens.items()}
             if not any(map(math.isnan, said.values())):
                 found[i] = {label: round(max(value, IMPOSSIBLE), 4) for label, value in said.items()}
     return found
-
-
-def _first(model: Any, prompts: list[list[int]], pad: int) -> torch.Tensor:
-    """Log-probabilities of the token after each prompt, [prompts, V].
-
-    Prompts are padded on the left, or read one by one where the model takes no such rows.
-    """
-    if not capability(model).pads and len(prompts) > 1:
-        return torch.cat([_first(model, [prompt], pad) for prompt in prompts])
-    width = max(map(len, prompts))
-    ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=model.device)
-    mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=model.device)
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    inputs = known(model, attention_mask=mask, position_ids=positions, use_cache=False, logits_to_keep=1)
-    return last_logits(model(input_ids=ids, **inputs)).float().log_softmax(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,26 +88,20 @@ def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = Fal
 def _decode(study: Study, policy: Any, tokenizer: Any, requests: list[Any]) -> list[dict[str, Any]]:
     """Greedy answers in the order of the requests."""
     from hargo.models.encode import answer_text
-    from hargo.models.load import stop_ids
-    from hargo.rollout import generate
+    from hargo.rollout import open_sampler
 
     answers: list[dict[str, Any]] = [{} for _ in requests]
     order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt))
-    stop = stop_ids(policy, tokenizer)
     chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
-    for start in range(0, len(order), chunk):
-        part = order[start : start + chunk]
-        completions = generate(
-            policy,
-            [requests[i] for i in part],
-            stop=stop,
-            pad=tokenizer.pad_token_id,
-            batch_rows=study.evaluation.batch_size,
-        )
-        for i, (completion,) in zip(part, completions, strict=True):
-            text = answer_text(tokenizer, completion.ids, completion.ended)
-            answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
-        logger.info("evaluated %d of %d rows", start + len(part), len(order))
+    opened = open_sampler(study.rl.sampler, policy, tokenizer, batch_rows=study.evaluation.batch_size)
+    with closing(opened) as sampler:
+        for start in range(0, len(order), chunk):
+            part = order[start : start + chunk]
+            completions = sampler.sample([requests[i] for i in part]).completions
+            for i, (completion,) in zip(part, completions, strict=True):
+                text = answer_text(tokenizer, completion.ids, completion.ended)
+                answers[i] = {"output": text, "tokens": len(completion.ids), "truncated": not completion.ended}
+            logger.info("evaluated %d of %d rows", start + len(part), len(order))
     return answers
 
 

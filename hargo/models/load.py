@@ -17,9 +17,9 @@ from safetensors import SafetensorError
 
 from hargo.config import Study
 from hargo.config.options import ComputeOptions
+from hargo.engine.linear import use_onednn
 from hargo.errors import UserError
 from hargo.io import atomic_folder, write_errors
-from hargo.models.linear import use_onednn
 from hargo.models.switches import switch_on
 
 logger = logging.getLogger(__name__)

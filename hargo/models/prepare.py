@@ -40,7 +40,7 @@ def prefetch(study: Study) -> Path | None:
 
 def prepare(study: Study, data: Path, out: Path) -> None:
     """Write the base model to the folder `out`. For a scratch model the tokenizer is trained on `data`/train.jsonl."""
-    from hargo.models.attention import capability
+    from hargo.engine.capability import capability
     from hargo.models.load import check_tokenizer, save_model
 
     model, tokenizer = _load(study, data)

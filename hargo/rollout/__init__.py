@@ -1,7 +1,6 @@
-"""Sampling answers. A backend is one module with a `generate` of the same signature as `hargo.rollout.generate`."""
+"""Sampling answers. A sampler is one module, see `hargo.rollout.sampler`, and one line in the registry."""
 
-from hargo.rollout.generate import generate
-from hargo.rollout.sample import Completion, Request
-from hargo.rollout.ways import can_sample
+from hargo.rollout.request import Completion, Request, Rollout
+from hargo.rollout.sampler import Sampler, can_sample, open_sampler
 
-__all__ = ["Completion", "Request", "can_sample", "generate"]
+__all__ = ["Completion", "Request", "Rollout", "Sampler", "can_sample", "open_sampler"]

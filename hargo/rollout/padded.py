@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hargo.rollout.inputs import known, last_logits
-from hargo.rollout.sample import Completion, Request, Writing
+from hargo.engine.inputs import known, last_logits, pad_left
+from hargo.rollout.draw import Writing
+from hargo.rollout.request import Completion, Request
 
 #: names of the cache in what models take and return: it depends on the version of transformers
 CACHES = ("cache", "past_key_values", "cache_params")
@@ -58,20 +59,16 @@ def complete(
 class _Batch:
     """Rows of tokens and the model's cache of them.
 
-    ids, mask: [rows, longest] of the prompts, padded on the left; mask: of what is read since then too, None where
-    nothing is padded: state-space models take one with a prompt and not with what follows
+    ids, positions, mask: [rows, longest] of the prompts, padded on the left; mask: of what is read since then too, None
+    where nothing is padded: state-space models take one with a prompt and not with what follows
     position: [rows], of the next token of each
     """
 
     def __init__(self, model: Any, prompts: Sequence[list[int]], pad: int | None):
         self.model = model
-        width = max(map(len, prompts))
-        if pad is None or not 0 <= pad < model.get_input_embeddings().weight.shape[0]:
-            pad = prompts[0][0]
-        self.ids = self._tensor([[pad] * (width - len(prompt)) + prompt for prompt in prompts])
-        mask = self._tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        self.position = mask.sum(-1)
-        self.mask = mask if any(len(prompt) < width for prompt in prompts) else None
+        rows = pad_left(model, prompts, pad)
+        self.ids, self.positions, self.mask = rows.ids, rows.positions, rows.mask
+        self.position = rows.positions[:, -1] + 1
         self.cache: dict[str, Any] = {}
 
     def _tensor(self, values: Sequence[Any]) -> Tensor:
@@ -79,9 +76,7 @@ class _Batch:
 
     def read_prompts(self) -> Tensor:
         """Logits after each prompt [rows, V]."""
-        before = self.position[:, None] - self.ids.shape[1]  # minus the number of a row's padding tokens
-        positions = torch.arange(self.ids.shape[1], device=self.ids.device) + before
-        output = self._call(self.ids, positions.clamp(min=0))
+        output = self._call(self.ids, self.positions)
         names = known(self.model, **dict.fromkeys(CACHES))
         self.cache = {name: output[name] for name in names if output.get(name) is not None}
         if not self.cache:

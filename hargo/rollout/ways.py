@@ -15,12 +15,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
+from hargo.engine import small
+from hargo.engine.attention import NAME
+from hargo.engine.capability import enable, packs
+from hargo.engine.inputs import known
 from hargo.errors import UserError
-from hargo.models import small
-from hargo.models.attention import NAME, enable, packs
-from hargo.rollout import grouped, padded, whole
-from hargo.rollout.inputs import known
-from hargo.rollout.sample import Completion, Request
+from hargo.rollout import packed, padded, whole
+from hargo.rollout.request import Completion, Request
 
 #: share of a real fault that a way's gap may have
 TOLERANCE = 0.02
@@ -32,7 +33,7 @@ REFUSALS = (TypeError, ValueError, RuntimeError, KeyError, IndexError, Attribute
 class Way(NamedTuple):
     """A way to decode.
 
-    kind: `grouped`, `padded` or `whole`, the modules of this package
+    kind: `packed`, `padded` or `whole`, the modules of this package
     pads: prompts of different length may be read together; moves: the rows of the cache can be repeated and removed
     """
 
@@ -50,8 +51,8 @@ class Way(NamedTuple):
         pad: int | None = None,
     ) -> list[list[Completion]]:
         """Completions [len(requests)][samples] of prompts decoded together."""
-        if self.kind == "grouped":
-            return grouped.complete(model, requests, samples, temperature, stop)
+        if self.kind == "packed":
+            return packed.complete(model, requests, samples, temperature, stop).completions
         if self.kind == "padded":
             return padded.complete(model, requests, samples, temperature, stop, pad, self.moves)
         return whole.complete(model, requests, samples, temperature, stop)
@@ -59,7 +60,7 @@ class Way(NamedTuple):
 
 #: in the order of what they cost
 WAYS = (
-    Way("grouped"),
+    Way("packed"),
     Way("padded"),
     Way("padded", moves=False),
     Way("padded", pads=False),
@@ -115,8 +116,7 @@ def _try_out(model: Any, copy: Any) -> Way | str:
         return f"{name} cannot read a text of plain tokens: {first}"
     for way in WAYS:
         try:
-            grouped = way.kind == "grouped"
-            if grouped and not (packs(model) and enable(model) and enable(copy)):
+            if way.kind == "packed" and not (packs(model) and enable(model) and enable(copy)):
                 continue
             if _agrees(copy, way):
                 return way

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hargo.rollout.inputs import known, last_logits
-from hargo.rollout.sample import Completion, Request, Writing
+from hargo.engine.inputs import known, last_logits
+from hargo.rollout.draw import Writing
+from hargo.rollout.request import Completion, Request
 
 
 def complete(

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 from torch import Tensor
 
+from hargo.engine.capability import packs
+from hargo.engine.layout import Past
+from hargo.engine.pack import Group, Packed, pack, plan, rows_of
 from hargo.methods.base import Method
-from hargo.models.attention import Past, packs
-from hargo.training.pack import Group, Packed, pack, plan, rows_of
 
 
 @dataclass
@@ -19,6 +20,8 @@ class Batch:
     """What one optimiser step learns from: R responses in the order of their groups.
 
     passes: indices of the groups of each forward pass; packed: the row of each pass
+    total_groups, total_tokens: groups and response tokens of all that the step learns from, the denominators of losses
+        and figures; more than the groups here have, where others compute the rest of them
     advantages: [R] or [R, T], weights: [R], for methods that learn from rewards
     old_values, returns: [R, T], for methods with a critic
     reference_point: see `Tokens`
@@ -31,6 +34,8 @@ class Batch:
     groups: list[Group]
     passes: list[list[int]]
     packed: list[Packed]
+    total_groups: int
+    total_tokens: int
     advantages: Tensor | None = None
     weights: Tensor | None = None
     old_values: Tensor | None = None
@@ -43,19 +48,19 @@ class Batch:
 
     @classmethod
     def of(cls, groups: list[Group], tokens_per_pass: int, model: Any) -> Batch:
-        """The passes over `groups` that `model` makes, each of about as many tokens at most as are asked for."""
+        """The passes over `groups` that `model` makes, each of about as many tokens at most as are asked for.
+
+        The totals are those of `groups`: they are all that the step learns from.
+        """
         passes = plan(groups, tokens_per_pass, packs(model))
         packed = [pack([groups[i] for i in indices], model.device, tokens_per_pass) for indices in passes]
-        return cls(groups, passes, packed)
+        tokens = sum(len(response) for group in groups for response in group.responses)
+        return cls(groups, passes, packed, total_groups=len(groups), total_tokens=tokens)
 
     def responses(self, number: int) -> list[int]:
         """Indices among all R responses of those in pass `number`."""
         rows = rows_of(self.groups)
         return [row for i in self.passes[number] for row in rows[i]]
-
-    @property
-    def total_tokens(self) -> int:
-        return sum(len(response) for group in self.groups for response in group.responses)
 
 
 class Batches(Protocol):

@@ -20,12 +20,12 @@ from hargo.config.code import stage_code
 from hargo.config.problems import unknown
 from hargo.config.registry import resolve
 from hargo.config.runs import Run
+from hargo.engine.capability import capability
 from hargo.errors import UserError
 from hargo.fingerprint import digest, file_digest
 from hargo.io import write_json
 from hargo.methods.base import Method
 from hargo.models.adapt import WithoutAdapters, add_adapters, plain
-from hargo.models.attention import capability
 from hargo.models.encode import Example
 from hargo.models.load import check_context, deterministic, load_model, load_tokenizer
 from hargo.rollout import can_sample
@@ -88,7 +88,7 @@ class Job:
         self.tokenizer = load_tokenizer(places.model)
         self.model: Any = load_model(places.model, self.device, study.compute)
         capability(self.model).require(type(self.model).__name__)
-        if reason := can_sample(self.model):
+        if reason := can_sample(study.rl.sampler, self.model):
             # neither the methods nor the evaluation could do with it what this would be paid for
             raise UserError(f"{reason}; choose another model")
         self.examples = training_examples(study, self.tokenizer, places.data, self.options)

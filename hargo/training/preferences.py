@@ -6,19 +6,20 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from hargo import provenance, tasks
 from hargo.config import Study
 from hargo.data.records import load_rows
+from hargo.engine.pack import Group
 from hargo.errors import UserError
 from hargo.io import read_jsonl, write_json, write_jsonl
 from hargo.models.encode import Example, answer_text
-from hargo.models.load import deterministic, load_model, load_tokenizer, room_of, stop_ids
-from hargo.rollout import Completion, Request, generate
+from hargo.models.load import deterministic, load_model, load_tokenizer, room_of
+from hargo.rollout import Completion, Request, open_sampler
 from hargo.training.examples import answer_limit, training_examples
-from hargo.training.pack import Group
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
     options = study.rl
     device = deterministic(study)
     tokenizer, policy = load_tokenizer(model), load_model(model, device, study.compute)
-    stop, began = stop_ids(policy, tokenizer), time.monotonic()
+    began = time.monotonic()
     found: list[dict] = []
     counts: Counter[str] = Counter()
     examples, room = [], room_of(policy)
@@ -44,23 +45,22 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
             examples.append(e)
         else:
             counts[f"{e.row.task}/too_long"] += 1
-    for start in range(0, len(examples), _CHUNK):
-        part = examples[start : start + _CHUNK]
-        requests = [
-            Request(e.prompt, answer_limit(e.row.task, options.max_new_tokens), f"pairs/{seed}/{e.row.id}")
-            for e in part
-        ]
-        answers = generate(
-            policy, requests, stop=stop, pad=tokenizer.pad_token_id, samples=2, temperature=options.temperature
-        )
-        for example, two in zip(part, answers, strict=True):
-            outcome, pair = _ordered(example, two, tokenizer)
-            counts[f"{example.row.task}/{outcome}"] += 1
-            if pair is not None:
-                found.append(pair)
-        done = start + len(part)
-        left = (time.monotonic() - began) / done * (len(examples) - done)
-        logger.info("%d of %d prompts, %d pairs, %.0f s left", done, len(examples), len(found), left)
+    with closing(open_sampler(options.sampler, policy, tokenizer)) as sampler:
+        for start in range(0, len(examples), _CHUNK):
+            part = examples[start : start + _CHUNK]
+            requests = [
+                Request(e.prompt, answer_limit(e.row.task, options.max_new_tokens), f"pairs/{seed}/{e.row.id}")
+                for e in part
+            ]
+            answers = sampler.sample(requests, samples=2, temperature=options.temperature).completions
+            for example, two in zip(part, answers, strict=True):
+                outcome, pair = _ordered(example, two, tokenizer)
+                counts[f"{example.row.task}/{outcome}"] += 1
+                if pair is not None:
+                    found.append(pair)
+            done = start + len(part)
+            left = (time.monotonic() - began) / done * (len(examples) - done)
+            logger.info("%d of %d prompts, %d pairs, %.0f s left", done, len(examples), len(found), left)
     if not found:
         raise UserError(f"{model}: no two answers differ in reward; sample more prompts or at a higher rl.temperature")
     write_jsonl(out / "pairs.jsonl", found)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import OptimOptions
+from hargo.engine.pack import Scores, score
 from hargo.errors import UserError
 from hargo.methods.base import Tokens
 from hargo.training.batch import Batch, Batches
-from hargo.training.pack import Scores, score
 
 #: largest difference that is rounding, by the precision of products, between log-probabilities sampled and trained on
 ROUNDING = {"float32": 0.05, "bfloat16": 0.5}
@@ -163,7 +163,7 @@ def _tokens(batch: Batch, number: int, scores: Scores, old: Tensor) -> Tokens:
     return Tokens(
         logp=scores.logp,
         mask=scores.mask,
-        groups=len(batch.groups),
+        groups=batch.total_groups,
         total_tokens=batch.total_tokens,
         old_logp=old,
         ref_logp=None if batch.ref_logp is None else batch.ref_logp[number],

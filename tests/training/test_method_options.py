@@ -16,14 +16,15 @@ from hargo import tasks
 from hargo.config import METHODS
 from hargo.config.options import OptimOptions, RLOptions
 from hargo.data.records import Row, save_rows
+from hargo.engine.pack import Group
 from hargo.io import read_jsonl
 from hargo.methods import load
 from hargo.models.adapt import add_critic
 from hargo.models.load import load_model, load_tokenizer
+from hargo.rollout import open_sampler
 from hargo.training import loop
 from hargo.training.examples import training_examples
 from hargo.training.job import Places, train
-from hargo.training.pack import Group
 from hargo.training.trainers.pairs import Preferences
 from hargo.training.trainers.rollouts import Rollouts
 from hargo.training.update import OneLoss
@@ -74,8 +75,8 @@ OTHER: dict[str, Callable[[Any], Any]] = {
     "modules": lambda x: ["o_proj"],
 }
 #: where runs are interrupted, and which parameters are trained: tests/training/test_resume.py, tests/test_switches.py;
-#: what is kept of a finished run: tests/training/test_runs.py
-ELSEWHERE = {"checkpoint_every", "lora", "keep_state"}
+#: what is kept of a finished run: tests/training/test_runs.py; what samples: tests/training/test_sampler.py
+ELSEWHERE = {"checkpoint_every", "lora", "keep_state", "sampler"}
 BASE = {
     "rollouts": {
         "learning_rate": 1e-4,
@@ -134,8 +135,8 @@ class Trained:
         else:
             if method.critic:
                 add_critic(policy)
-            eos = self.tokenizer.eos_token_id
-            stage = Rollouts(policy, self.reference, self.tokenizer, examples, options, method, 0, [eos])
+            sampler = open_sampler(options.sampler, policy, self.tokenizer)
+            stage = Rollouts(policy, self.reference, self.tokenizer, examples, options, method, 0, sampler)
         steps = stage.steps()
         horizon = loop.Plan(name, steps, options).horizon
         rates = [loop.learning_rate(options, step, horizon) for step in range(steps)]

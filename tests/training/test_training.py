@@ -13,15 +13,16 @@ import torch
 from hargo import tasks
 from hargo.config.options import PolicyOptions, SFTOptions
 from hargo.data.records import load_rows
+from hargo.engine.pack import Group
 from hargo.errors import UserError
 from hargo.methods import load
 from hargo.methods.sft import Method as SFT
 from hargo.models.encode import encode
 from hargo.models.load import load_model, load_tokenizer
+from hargo.rollout import open_sampler
 from hargo.training import loop, update
 from hargo.training.batch import Batch, Order
 from hargo.training.job import Places, train
-from hargo.training.pack import Group
 from hargo.training.trainers.demonstrations import Demonstrations, repeated
 from hargo.training.trainers.rollouts import Rollouts
 from hargo.training.update import OneLoss
@@ -35,9 +36,8 @@ def rollouts(start: Path, method="grpo", policy=None, **overrides):
     tokenizer = load_tokenizer(start / "sft" / "model")
     examples = encode(tokenizer, load_rows(start / "data" / "train.jsonl"))
     options = tiny.study().method(method).model_copy(update=options.model_dump(exclude_defaults=True))
-    stage = Rollouts(
-        policy, reference, tokenizer, examples, options, load(method, options), 0, [tokenizer.eos_token_id]
-    )
+    sampler = open_sampler(options.sampler, policy, tokenizer)
+    stage = Rollouts(policy, reference, tokenizer, examples, options, load(method, options), 0, sampler)
     return policy, stage, options
 
 
@@ -153,9 +153,9 @@ def test_rl_on_few_prompts_sees_the_same_ones_every_epoch(start, tmp_path, monke
     asked = []
     sample = Rollouts._sample
 
-    def spy(self, examples, step, past):
+    def spy(self, examples, step, keep):
         asked.append([example.row.id for example in examples])
-        return sample(self, examples, step, past)
+        return sample(self, examples, step, keep)
 
     monkeypatch.setattr(Rollouts, "_sample", spy)
     study = tiny.study(rl={"train_limit": 8, "epochs": 3})
@@ -184,7 +184,7 @@ def test_rewards_of_mixed_tasks_go_to_their_own_responses(start, monkeypatch):
         for i, name in enumerate(("plp", "race_c", "mlperf", "race_c", "plp"))
     ]
     examples = encode(stage.tokenizer, rows)
-    rewards, valid = stage._reward(examples, stage._sample(examples, 0))
+    rewards, valid = stage._reward(examples, stage._sample(examples, 0).completions)
     assert valid.all() and rewards.tolist() == [[v] * 4 for v in (0.25, 1.0, 0.5, 1.0, 0.25)]
 
 

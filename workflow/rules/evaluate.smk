@@ -26,6 +26,7 @@ rule evaluate:
         data=subpath(input.eval, parent=True),
         out=subpath(output.run, parent=True),
         evaluation=options(study.evaluation, "tie", "external"),
+        sampler=options(study.rl.sampler),
         compute=COMPUTE,
         code=code("evaluate"),
     message:

@@ -28,6 +28,7 @@ if EXTERNAL:
             data=subpath(input.train, parent=True),
             out=subpath(output.run, parent=True),
             evaluation=options(study.evaluation, "tie"),
+            sampler=options(study.rl.sampler),
             compute=COMPUTE,
             files=stamp(KERNELS),
             code=code("external"),

@@ -31,6 +31,7 @@ rule preferences:
                 "max_new_tokens",
                 "train_limit",
                 "max_prompt_tokens",
+                "sampler",
             ],
         ),
         compute=COMPUTE,

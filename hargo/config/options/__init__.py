@@ -19,6 +19,7 @@ from hargo.config.options.methods import (
     SimPOOptions,
 )
 from hargo.config.options.model import ModelOptions, ScratchOptions
+from hargo.config.options.sampler import SamplerOptions
 from hargo.config.options.training import (
     AdapterOptions,
     EpochOptions,
@@ -57,6 +58,7 @@ __all__ = [
     "ReportOptions",
     "RolloutOptions",
     "SFTOptions",
+    "SamplerOptions",
     "ScratchOptions",
     "Seed",
     "SimPOOptions",

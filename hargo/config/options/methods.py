@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from hargo.config.options.sampler import SamplerOptions
 from hargo.config.options.training import AdapterOptions, EpochOptions
 
 
@@ -37,6 +38,9 @@ class RLOptions(PostTrainingOptions):
         "k3",
         description="k3: differentiated as in GRPO's paper, which on average is the gradient of KL(ref || pi). "
         "exact: k3 times the importance ratio, on average the gradient of KL(pi || ref). Without effect at beta 0.",
+    )
+    sampler: SamplerOptions = Field(
+        default_factory=SamplerOptions, description="What samples answers, for pairs and in evaluation too."
     )
     inner_passes: PositiveInt = Field(1, description="Optimiser steps on one batch of rollouts.")
     max_new_tokens: dict[str, PositiveInt] = Field(

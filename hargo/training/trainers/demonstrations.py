@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hargo.config.options import PretrainOptions, SFTOptions
+from hargo.engine.pack import Group
 from hargo.methods.base import Method
 from hargo.models.encode import Example
 from hargo.training.batch import Batch, Order
 from hargo.training.job import Job
-from hargo.training.pack import Group
 
 
 class Demonstrations:

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hargo.config.options import PreferenceOptions
+from hargo.engine.pack import Group, pack, score
 from hargo.errors import UserError
 from hargo.fingerprint import digest
 from hargo.methods.base import Method
 from hargo.training.batch import Batch, Order
 from hargo.training.job import Job
-from hargo.training.pack import Group, pack, score
 from hargo.training.preferences import load_pairs
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -12,16 +13,14 @@ import torch
 from torch import Tensor
 
 from hargo.config.options import RolloutOptions
+from hargo.engine.pack import Group, score
 from hargo.methods.base import Method, Signals
 from hargo.models.adapt import add_critic
-from hargo.models.attention import Past
 from hargo.models.encode import Example, answer_text
-from hargo.models.load import stop_ids
-from hargo.rollout import Completion, Request, generate
+from hargo.rollout import Completion, Request, Rollout, Sampler, open_sampler
 from hargo.training.batch import Batch, Order
 from hargo.training.examples import answer_limit
 from hargo.training.job import Job
-from hargo.training.pack import Group, score
 from hargo.training.rewards import figures, reward, spread
 
 logger = logging.getLogger(__name__)
@@ -42,13 +41,13 @@ class Rollouts:
         options: RolloutOptions,
         method: Method,
         seed: int,
-        stop: Sequence[int],
+        sampler: Sampler,
         reuse: bool = True,
     ):
         """reuse: keep what the rollout computes of the prompts for the training pass, where a step is one pass."""
         self.reuse = reuse and not method.critic
         self.policy, self.reference, self.tokenizer, self.examples = policy, reference, tokenizer, examples
-        self.options, self.method, self.seed, self.stop = options, method, seed, stop
+        self.options, self.method, self.seed, self.sampler = options, method, seed, sampler
         self.temperature, self.inner_passes = options.temperature, options.inner_passes
         self.order = Order(len(examples), options.prompts_per_step, seed, stage=1)
         self.exhausted = False  # whether it was said that a step found no more prompts
@@ -57,15 +56,16 @@ class Rollouts:
         return self.options.planned(self.order.per_epoch)
 
     def batch(self, step: int) -> Batch:
-        past = Past(self.options.tokens_per_pass) if self.reuse else None
-        examples, completions, rewards, valid = self._informative(step, past)
+        self.sampler.update(self.policy)  # trained since, or brought back from a checkpoint
+        examples, rollout, rewards, valid = self._informative(step)
+        completions = rollout.completions
         groups = [
             Group(example.prompt, [c.ids for c in group]) for example, group in zip(examples, completions, strict=True)
         ]
         batch = Batch.of(groups, self.options.tokens_per_pass, self.policy)
-        if past is not None and past.logits is not None and len(batch.passes) == 1:
-            batch.past = past
-        del past  # where it is of no use, its memory is
+        if len(batch.passes) == 1:
+            batch.past = rollout.past
+        del rollout  # where what was kept is of no use, its memory is
         batch.sampled_logp = [c.logp for group in completions for c in group]
         confidence = self._ask_reference(batch) if self.method.reference else torch.zeros_like(rewards)
         lengths = torch.tensor([[len(c.ids) for c in group] for group in completions], device=self.policy.device)
@@ -84,15 +84,15 @@ class Rollouts:
         batch.metrics = figures(examples, completions, rewards, valid, shown)
         return batch
 
-    def _informative(
-        self, step: int, past: Past | None = None
-    ) -> tuple[list[Example], list[list[Completion]], Tensor, Tensor]:
+    def _informative(self, step: int) -> tuple[list[Example], Rollout, Tensor, Tensor]:
         """The step's prompts, answers and rewards; with `resample`, others for groups of equal rewards.
 
         What is drawn in their place depends on the step alone. Where nothing else is found they stay.
         """
         examples = [self.examples[i] for i in self.order.indices(step)]
-        completions = self._sample(examples, step, past)
+        rollout = self._sample(examples, step, self.options.tokens_per_pass if self.reuse else 0)
+        completions, past = rollout.completions, rollout.past
+        del rollout  # else it would hold on to what is let go of below
         rewards, valid = self._reward(examples, completions)
         unseen = self._unseen(examples, step)
         for turn in range(1, getattr(self.options, "resample", 0) + 1):
@@ -108,15 +108,14 @@ class Rollouts:
                 )
             if not others:
                 break
-            answers = self._sample(others, step, turn=turn)
+            answers = self._sample(others, step, turn=turn).completions
             found, kept = self._reward(others, answers)
             good = (spread(found, kept) > 0).nonzero().flatten().tolist()
             for place, new in zip(dull, good, strict=False):
-                if past is not None:
-                    past.logits = None  # it has the prompt that was replaced
+                past = None  # it has the prompt that is replaced
                 examples[place], completions[place] = others[new], answers[new]
                 rewards[place], valid[place] = found[new], kept[new]
-        return examples, completions, rewards, valid
+        return examples, Rollout(completions, past), rewards, valid
 
     def _unseen(self, examples: Sequence[Example], step: int) -> Iterator[Example]:
         """Examples with other prompts than these and than one another, in an order that depends on the step alone."""
@@ -161,10 +160,8 @@ class Rollouts:
         shape = (len(batch.groups), -1, width)
         return values.view(shape), mask.view(shape)
 
-    def _sample(
-        self, examples: Sequence[Example], step: int, past: Past | None = None, turn: int = 0
-    ) -> list[list[Completion]]:
-        """turn: how often this step has sampled before"""
+    def _sample(self, examples: Sequence[Example], step: int, keep: int = 0, turn: int = 0) -> Rollout:
+        """keep: see `Sampler.sample`; turn: how often this step has sampled before"""
         again = f"/{turn}" if turn else ""
         requests = [
             Request(
@@ -174,14 +171,8 @@ class Rollouts:
             )
             for example in examples
         ]
-        return generate(
-            self.policy,
-            requests,
-            stop=self.stop,
-            pad=self.tokenizer.pad_token_id,
-            samples=self.options.group_size,
-            temperature=self.options.temperature,
-            past=past,
+        return self.sampler.sample(
+            requests, samples=self.options.group_size, temperature=self.options.temperature, keep=keep
         )
 
     def _reward(self, examples: Sequence[Example], completions: list[list[Completion]]) -> tuple[Tensor, Tensor]:
@@ -209,8 +200,8 @@ def train(job: Job) -> None:
     reference = job.reference(method)
     if method.critic:
         add_critic(job.model)
-    stop = stop_ids(job.model, job.tokenizer)
     reuse = not job.study.compute.gradient_checkpointing  # who computes activations again does not want them kept
-    batches = Rollouts(job.model, reference, job.tokenizer, job.examples, options, method, job.seed, stop, reuse)
     longest = max(len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) for e in job.examples)
-    job.descend(batches, longest)
+    with closing(open_sampler(options.sampler, job.model, job.tokenizer)) as sampler:
+        given = (job.model, reference, job.tokenizer, job.examples, options, method, job.seed, sampler, reuse)
+        job.descend(Rollouts(*given), longest)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hargo.engine.pack import Group
 from hargo.training.job import Job
-from hargo.training.pack import Group
 from hargo.training.trainers.demonstrations import descend, repeated
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from hargo.engine.inputs import keywords
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def read(model: Any, ids: Tensor, keep: Tensor, states: bool, **inputs: Any) -> 
     hook = None
     if states:
         hook = model.get_output_embeddings().register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
-    known = _keywords(model)
+    known = keywords(model)
     if "use_cache" in known or "**" in known:
         inputs["use_cache"] = False
     early = "logits_to_keep" in known
@@ -89,10 +90,3 @@ def read(model: Any, ids: Tensor, keep: Tensor, states: bool, **inputs: Any) -> 
             hook.remove()
     found = [logits, *seen] if early else [x[:, keep] for x in (logits, *seen)]
     return found[0], found[1] if states else None
-
-
-def _keywords(model: Any) -> set[str]:
-    """Names that the model's `forward` has, and `**` where it takes any."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    known = signature(inner.forward).parameters.values()
-    return {"**" if parameter.kind is Parameter.VAR_KEYWORD else parameter.name for parameter in known}

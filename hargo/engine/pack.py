@@ -9,7 +9,7 @@ and gradients are those of each sequence alone. The idea is published as Prefix 
 
 Where the rollout has read the prompts with a gradient (`Past`), a row holds the responses alone.
 
-A model that cannot take such a row reads its responses apart (`hargo.training.apart`), which costs more.
+A model that cannot take such a row reads its responses apart (`hargo.engine.apart`), which costs more.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from hargo.models.attention import Continued, Layout, Past, common_prefix, for_attention, packs
-from hargo.training import apart
-from hargo.training.logprob import log_probabilities
+from hargo.engine import apart
+from hargo.engine.capability import for_attention, packs
+from hargo.engine.layout import Continued, Layout, Past, common_prefix
+from hargo.engine.logprob import log_probabilities
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,6 @@ def score(
 
 def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Logits, targets and slots: of first tokens, which the prompts predict, and of the others."""
-    assert past.layout is not None and past.logits is not None
     rows = rows_of(packed.groups)
     ids: list[int] = []
     positions: list[int] = []
@@ -234,7 +234,7 @@ def _continue(model: Any, packed: Packed, past: Past) -> list[tuple[Tensor, Tens
     if ids:
         groups = [(size, _sizes(packed.groups[i])) for size, i in zip(past.layout.sizes, past.order, strict=True)]
         inputs, places = (torch.tensor([x], device=device) for x in (ids, positions))
-        layout = Continued(tuple(groups), past.layout.prefix, past=past)
+        layout = Continued(tuple(groups), past.layout.prefix, layers=past.layers)
         logits = model(
             input_ids=inputs, position_ids=places, attention_mask=None, use_cache=False, layout=layout
         ).logits

@@ -8,13 +8,12 @@ and from nothing else, so that it is the same in every run on a machine.
 from __future__ import annotations
 
 import math
-import os
-import platform
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
+
+from hargo.machine import processor
 
 
 class Speed(NamedTuple):
@@ -79,28 +78,6 @@ MEASURED = {
 }
 
 
-@lru_cache
-def processor() -> str:
-    """Maker and instruction set as `MEASURED` names them, within what the environment lets torch and oneDNN use.
-
-    Both libraries read it once, when they begin, and so does this.
-    """
-    found = torch.backends.cpu.get_cpu_capability()
-    # the settings that keep oneDNN from AVX-512 all begin so
-    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper().startswith(("SSE", "AVX2")) and found == "AVX512":
-        found = "AVX2"
-    return f"{_maker()} {found}"
-
-
-def _maker() -> str:
-    """AMD, Intel or other. A virtual machine may hide the processor's name, hardly its maker."""
-    try:
-        told = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        told = platform.processor()
-    return next((name for key, name in (("AuthenticAMD", "AMD"), ("GenuineIntel", "Intel")) if key in told), "other")
-
-
 def has_onednn() -> bool:
     return hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
@@ -109,7 +86,7 @@ def has_onednn() -> bool:
 def by_onednn(kind: str, rows: int, deep: int, wide: int, packed: bool = False) -> bool:
     """Whether oneDNN was faster at the measured shape that is nearest: in ratios, as speeds depend on them.
 
-    kind: of processor, see `processor`; torch's own where that has not been measured
+    kind: of processor, see `hargo.machine.processor`; torch's own where that has not been measured
     """
     if kind not in MEASURED:
         return False

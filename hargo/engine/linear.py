@@ -1,7 +1,7 @@
 """Linear layers in float32 on the CPU, where torch's own way is not the fastest.
 
 torch computes them by MKL; oneDNN, which torch has too, is faster for most shapes on AMD's processors. Which one
-computes a product is looked up in `hargo.models.kernels`.
+computes a product is looked up in `hargo.engine.kernels`.
 
 Elsewhere MKL's product of a few rows with a transposed matrix, as in decoding, spends more time on rearranging the
 matrix than on reading it. Measured at SmolLM2's shapes on one and on two of Intel's AVX-512 cores: a wide matrix as a
@@ -22,7 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hargo.models.kernels import MEASURED, by_onednn, has_onednn, processor
+from hargo.engine.kernels import MEASURED, by_onednn, has_onednn
+from hargo.machine import processor
 
 BATCHED, TURNED = range(3, 17), range(12, 65)
 BLOCKS = (96, 64, 128)  # rows of a block, of which one must divide those of the matrix
@@ -76,7 +77,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def use_onednn(model: Any) -> None:
-    """Have the model's linear layers compute by oneDNN where it was measured to be faster, see `hargo.models.kernels`.
+    """Have the model's linear layers compute by oneDNN where it was measured to be faster, see `hargo.engine.kernels`.
 
     oneDNN and torch each keep the program that they make for every new number of rows, half a megabyte, up to 1,024
     of them. Rows differ from step to step: the programs, between tensors that come and go, would leave ever smaller

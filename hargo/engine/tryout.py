@@ -16,9 +16,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from hargo.engine import small
+from hargo.engine.attention import SDPA, Way, implementation, inputs_of, switched_over
+from hargo.engine.inputs import pad_left
+from hargo.engine.layout import How, Layout
 from hargo.errors import UserError
-from hargo.models import small
-from hargo.models.attention import SDPA, How, Layout, Way, implementation, inputs_of, switched_over
 
 #: largest gap between logits, as a share of their spread: in double precision right ones are about 1e-12, wrong ones 1
 RIGHT = 1e-7
@@ -193,12 +195,9 @@ def _padded_right(model: Any, groups: Groups) -> Tensor:
 
 def _padded_left(model: Any, groups: Groups) -> Tensor:
     texts = _texts(groups)
-    width = max(map(len, texts))
-    ids = torch.tensor([[0] * (width - len(text)) + text for text in texts])
-    mask = torch.tensor([[0] * (width - len(text)) + [1] * len(text) for text in texts])
-    positions = (mask.cumsum(-1) - 1).clamp(min=0)
-    logits = model(input_ids=ids, attention_mask=mask, position_ids=positions).logits
-    return torch.cat([row[width - len(text) :] for row, text in zip(logits, texts, strict=True)])
+    rows = pad_left(model, texts, pad=0)
+    logits = model(input_ids=rows.ids, attention_mask=rows.mask, position_ids=rows.positions).logits
+    return torch.cat([row[-len(text) :] for row, text in zip(logits, texts, strict=True)])
 
 
 class _Witness:

@@ -1,4 +1,4 @@
-"""What is asked for, what comes back, and how a token is drawn.
+"""How a token is drawn, and the answers that tokens make.
 
 A token is drawn by inverting the cumulative distribution at a uniform number from its response's own stream, so that
 what is sampled is a function of (seed, step, prompt id, sample index) alone, up to the rounding of the logits.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -16,26 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hargo.errors import UserError
+from hargo.rollout.request import Completion, Request
 
 BLOCK = 256
-
-
-@dataclass(frozen=True)
-class Request:
-    """prompt: token ids; limit: most new tokens; stream: what the sampling of this prompt depends on."""
-
-    prompt: list[int]
-    limit: int
-    stream: str = ""
-
-
-@dataclass(frozen=True)
-class Completion:
-    """ids: sampled tokens, ending with a stop id if `ended`; logp: of each, at the sampling temperature."""
-
-    ids: list[int]
-    logp: list[float]
-    ended: bool
 
 
 class Answer:

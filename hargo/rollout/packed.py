@@ -14,9 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hargo.models.attention import Attends, How, Layout, Past, additive, common_prefix, sdpa
-from hargo.models.linear import few_rows
-from hargo.rollout.sample import Completion, Request, Writing
+from hargo.engine.layout import Attends, How, Past, additive, sdpa
+from hargo.engine.linear import few_rows
+from hargo.engine.prompts import in_a_row
+from hargo.rollout.draw import Writing
+from hargo.rollout.request import Request, Rollout
 
 GROWTH = 32  # tokens of every answer that room is made for at a time
 
@@ -27,16 +29,18 @@ def complete(
     samples: int,
     temperature: float | None,
     stop: Sequence[int],
-    past: Past | None = None,
-) -> list[list[Completion]]:
-    """Completions [len(requests)][samples] of prompts decoded together; with `past`, the prompts go into it."""
-    prompts = Prompts([request.prompt for request in requests], samples, past)
+    keep: bool = False,
+) -> Rollout:
+    """Completions [len(requests)][samples] of prompts decoded together.
+
+    keep: whether the prompts are read with a gradient and returned too
+    """
+    prompts = Prompts([request.prompt for request in requests], samples, keep)
     writing = Writing(requests, samples, temperature, stop)
     answers = writing.answers
-    with torch.set_grad_enabled(past is not None):
-        read = _logits(model, prompts.ids, prompts.positions, prompts, keep=prompts.last)
-    if past is not None:
-        past.layout, past.logits = prompts.layout, read
+    with torch.set_grad_enabled(keep):
+        read = _logits(model, prompts.row.ids, prompts.row.positions, prompts, keep=prompts.row.last)
+    past = Past([*range(len(requests))], prompts.row.layout, prompts.layers, read) if keep else None
     logits = read.detach().repeat_interleave(samples, 0)
     alive = list(range(len(answers)))
     with few_rows(model, writing.longest):
@@ -50,7 +54,7 @@ def complete(
                 group.rows = [k for k in group.rows if not answers[number * samples + k].done]
             row = Answers(prompts.groups)
             logits = _logits(model, token.tolist(), row.positions(), row, keep=None)
-    return writing.completions()
+    return Rollout(writing.completions(), past)
 
 
 def _logits(
@@ -103,28 +107,28 @@ class _Group:
 
 
 class Prompts:
-    """The row of all prompts, and where their keys and values go as they are read."""
+    """The row of all prompts, and where their keys and values go as they are read.
 
-    def __init__(self, prompts: Sequence[list[int]], samples: int, past: Past | None = None):
-        self.past = past
-        prefix = common_prefix(prompts)
-        self.ids = [*prompts[0][:prefix], *(token for prompt in prompts for token in prompt[prefix:])]
-        self.positions = [*range(prefix), *(k for prompt in prompts for k in range(prefix, len(prompt)))]
-        self.layout = Layout(tuple((len(prompt) - prefix, ()) for prompt in prompts), prefix)
+    layers: keys and values of the row by layer, with their gradient, where they are kept
+    """
+
+    def __init__(self, prompts: Sequence[list[int]], samples: int, keep: bool):
+        self.keep = keep
+        self.layers: list[tuple[Tensor, Tensor]] = []
+        self.row = in_a_row(prompts)
         self.groups = [_Group(len(prompt), list(range(samples))) for prompt in prompts]
-        ends = torch.tensor(self.layout.sizes).cumsum(0) + prefix - 1
-        self.last = ends.tolist()
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, how: How) -> Tensor:
-        if self.past is not None:
-            self.past.layers.append((key, value))
-        sizes = [self.layout.prefix, *self.layout.sizes]
+        if self.keep:
+            self.layers.append((key, value))
+        layout = self.row.layout
+        sizes = [layout.prefix, *layout.sizes]
         (first_k, *keys), (first_v, *values) = (x.detach().split(sizes, dim=2) for x in (key, value))
         for group, k, v in zip(self.groups, keys, values, strict=True):
             if layer in group.store:
                 raise ValueError(f"layer {layer} attends twice")
             group.store[layer] = torch.cat([first_k, k], dim=2), torch.cat([first_v, v], dim=2)
-        return self.layout.attend(layer, query, key, value, how)
+        return layout.attend(layer, query, key, value, how)
 
 
 class Answers:

@@ -1,0 +1,23 @@
+"""Options of what samples answers."""
+
+from __future__ import annotations
+
+from pydantic import Field, field_validator
+
+from hargo.config.options.base import Options
+from hargo.config.problems import unknown
+
+
+class SamplerOptions(Options):
+    """What samples answers: in training, for pairs and in evaluation."""
+
+    backend: str = Field("built-in", description="A sampler: built-in, which computes in the process that trains.")
+
+    @field_validator("backend")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        from hargo.config.registry import SAMPLERS  # which imports the options of methods
+
+        if value not in SAMPLERS:
+            raise ValueError(unknown("sampler", value, SAMPLERS))
+        return value
