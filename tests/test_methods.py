@@ -13,14 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hargo.config import METHODS
-from hargo.config.options import (
-    DrGRPOOptions,
-    HargoOptions,
-    KTOOptions,
-    PolicyOptions,
-    PreferenceOptions,
-    SimPOOptions,
-)
+from hargo.config.methods import DrGRPOOptions, HargoOptions, KTOOptions, SimPOOptions
+from hargo.config.options import PolicyOptions, PreferenceOptions
 from hargo.methods import dpo, dr_grpo, grpo, hargo, kto, load, ppo, sft, simpo
 from hargo.methods.base import (
     Tokens,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hargo import tasks
 from hargo.config import METHODS
-from hargo.config.options import HargoOptions
+from hargo.config.methods import HargoOptions
 from hargo.methods import hargo, load
 from hargo.models.encode import Example
 from hargo.training.rewards import reward

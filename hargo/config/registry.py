@@ -78,41 +78,6 @@ class MethodSpec(NamedTuple):
     kind: Literal["method", "ablation", "control", "groundwork"] = "method"
 
 
-_SFT = "hargo.methods.sft"
-_HARGO = ("hargo.methods.hargo", o.HargoOptions)
-
-#: method name -> module holding `Method`; several names may share one module with other presets
-METHODS: dict[str, MethodSpec] = {
-    "pretrain": MethodSpec("pre-training", _SFT, o.PretrainOptions, trainer="texts", start="base", kind="groundwork"),
-    "sft": MethodSpec("SFT", _SFT, o.SFTOptions, trainer="demonstrations", start="base"),
-    "hpc_gpt": MethodSpec("HPC-GPT", "hargo.methods.hpc_gpt", o.LoRAOptions, trainer="demonstrations", start="base"),
-    "ppo": MethodSpec("PPO", "hargo.methods.ppo", o.PPOOptions),
-    "dpo": MethodSpec("DPO", "hargo.methods.dpo", o.PreferenceOptions, trainer="pairs"),
-    "grpo": MethodSpec("GRPO", "hargo.methods.grpo", o.PolicyOptions),
-    "dr_grpo": MethodSpec("Dr.GRPO", "hargo.methods.dr_grpo", o.DrGRPOOptions),
-    "simpo": MethodSpec("SimPO", "hargo.methods.simpo", o.SimPOOptions, trainer="pairs"),
-    "kto": MethodSpec("KTO", "hargo.methods.kto", o.KTOOptions, trainer="pairs"),
-    "hargo": MethodSpec("HARGO", *_HARGO),
-    "rloo": MethodSpec("RLOO", "hargo.methods.rloo", o.RolloutOptions),
-    "dapo": MethodSpec("DAPO", "hargo.methods.dapo", o.DAPOOptions),
-    "gspo": MethodSpec("GSPO", "hargo.methods.gspo", o.GSPOOptions),
-    "reinforce_pp": MethodSpec("REINFORCE++", "hargo.methods.reinforce_pp", o.PolicyOptions),
-    "b1": MethodSpec("B1: d only", *_HARGO, {"weighting": "d"}, kind="ablation"),
-    "b2": MethodSpec("B2: c only", *_HARGO, {"weighting": "c"}, kind="ablation"),
-    "d_plus_c": MethodSpec("d + αc", *_HARGO, {"weighting": "d+c"}, kind="ablation"),
-    "d_times_c": MethodSpec("d × c", *_HARGO, {"weighting": "d*c"}, kind="ablation"),
-    "shuffled": MethodSpec("control: rewards shuffled", *_HARGO, {"shuffle_rewards": True}, kind="control"),
-    "frozen_c": MethodSpec("control: c frozen", *_HARGO, {"frozen": 0.5}, kind="control"),
-    "oracle": MethodSpec(
-        "control: weights by task",
-        "hargo.methods.grpo",
-        o.PolicyOptions,
-        {"task_weights": {"race_c": 1.0, "race_fortran": 1.0, "mlperf": 2.0, "plp": 0.5}},
-        kind="control",
-    ),
-}
-
-
 def resolve(path: str, attribute: str) -> Any:
     """The object `attribute` of the module at import path `path`."""
     return getattr(import_module(path), attribute)

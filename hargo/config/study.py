@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from hargo.config import options as o
+from hargo.config.methods import METHODS
 from hargo.config.problems import KeyProblem, first_problem, unknown
-from hargo.config.registry import METHODS, SOURCES, TASKS, TRAINERS, MethodSpec
+from hargo.config.registry import SOURCES, TASKS, TRAINERS, MethodSpec
 from hargo.config.runs import BASE, Run, Start, ordered
 from hargo.errors import UserError
 

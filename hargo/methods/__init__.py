@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from hargo.config.methods import METHODS
 from hargo.config.options import OptimOptions
-from hargo.config.registry import METHODS, resolve
+from hargo.config.registry import resolve
 from hargo.methods.base import Method
 
 

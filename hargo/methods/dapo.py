@@ -7,7 +7,7 @@ those of other prompts (`resample`, done while sampling). No KL term by default,
 tokens is one over responses, each weighed by its share of the batch's tokens.
 
 >>> import torch
->>> from hargo.config.options import DAPOOptions
+>>> from hargo.config.methods import DAPOOptions
 >>> logp, old = torch.tensor([[0., 0.], [0., -9.]]), torch.tensor([[-.25, 0.], [0., 0.]])
 >>> mask = torch.tensor([[True, True], [True, False]])
 >>> tokens = Tokens(logp, mask, groups=1, total_tokens=3, old_logp=old, ref_logp=logp,
@@ -22,7 +22,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from hargo.config.options import DAPOOptions
+from hargo.config.methods import DAPOOptions
 from hargo.methods import grpo
 from hargo.methods.base import Shares, Signals, Tokens, mean_over_tokens, policy_terms, weighted_mean
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.config.options import DrGRPOOptions
+from hargo.config.methods import DrGRPOOptions
 from hargo.methods.base import (
     OnPolicy,
     Shares,

@@ -6,7 +6,7 @@
 A_i as in GRPO, w_i = 1/G. The paper clips at 3e-4 and 4e-4, since s_i is a mean over tokens.
 
 >>> import torch
->>> from hargo.config.options import GSPOOptions
+>>> from hargo.config.methods import GSPOOptions
 >>> logp, old = torch.tensor([[-1., -1.], [-1., -1.]]), torch.tensor([[-1., -1.001], [-1., -1.]])
 >>> tokens = Tokens(logp, logp < 0, groups=1, total_tokens=4, old_logp=old, ref_logp=logp,
 ...                 advantages=torch.tensor([1., -1.]), weights=torch.tensor([.5, .5]))
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from hargo.config.options import GSPOOptions
+from hargo.config.methods import GSPOOptions
 from hargo.methods import grpo
 from hargo.methods.base import Tokens, response_terms
 

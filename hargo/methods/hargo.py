@@ -15,7 +15,7 @@ The common factor of a group's gains cancels in w and is left out of d, so that 
 to the last bit. `frozen` sets such a constant, a control.
 
 >>> import torch
->>> from hargo.config.options import HargoOptions
+>>> from hargo.config.methods import HargoOptions
 >>> rewards = torch.tensor([[1., 0., 0., 0.]])
 >>> shares = Method(HargoOptions()).shares(Signals(rewards, rewards >= 0, torch.full((1, 4), -1.)))
 >>> shares.advantages, shares.weights                      # equal confidence: c = 1/2, gain 1.15
@@ -27,7 +27,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hargo.config.options import HargoOptions
+from hargo.config.methods import HargoOptions
 from hargo.methods import grpo
 from hargo.methods.base import Shares, Signals, group_advantages, mean_over_groups, uniform_weights
 

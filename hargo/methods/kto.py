@@ -6,7 +6,7 @@
 The chosen answer of a pair counts as desirable, the rejected one as undesirable; z carries no gradient.
 
 >>> import torch
->>> from hargo.config.options import KTOOptions
+>>> from hargo.config.methods import KTOOptions
 >>> logp = torch.tensor([[-1.], [-2.]])
 >>> float(Method(KTOOptions()).loss(Tokens(logp, logp < 0, groups=1, total_tokens=2, ref_logp=logp))[0])
 0.5
@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hargo.config.options import KTOOptions
+from hargo.config.methods import KTOOptions
 from hargo.methods.base import Offline, Tokens, pair_figures, sequence_sums
 
 

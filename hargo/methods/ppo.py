@@ -19,7 +19,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hargo.config.options import PPOOptions
+from hargo.config.methods import PPOOptions
 from hargo.methods.base import (
     OnPolicy,
     Shares,

@@ -6,7 +6,7 @@
 Responses stand as chosen, rejected, chosen, rejected ...
 
 >>> import torch
->>> from hargo.config.options import SimPOOptions
+>>> from hargo.config.methods import SimPOOptions
 >>> logp = torch.tensor([[-1., -1.], [-1., 0.]])
 >>> tokens = Tokens(logp, torch.tensor([[True, True], [True, False]]), groups=1, total_tokens=3)
 >>> round(float(Method(SimPOOptions()).loss(tokens)[0]), 6)               # equal means: -log sigmoid(-1)
@@ -18,7 +18,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from hargo.config.options import SimPOOptions
+from hargo.config.methods import SimPOOptions
 from hargo.methods.base import Offline, Tokens, pair_figures, sequence_sums
 
 

@@ -5,18 +5,11 @@ from hargo.config.options.compute import ComputeOptions, PrefetchOptions
 from hargo.config.options.data import DataOptions, EmbeddedOptions
 from hargo.config.options.evaluation import EvaluationOptions, ReportOptions
 from hargo.config.options.methods import (
-    DAPOOptions,
-    DrGRPOOptions,
-    GSPOOptions,
-    HargoOptions,
-    KTOOptions,
     PolicyOptions,
     PostTrainingOptions,
-    PPOOptions,
     PreferenceOptions,
     RLOptions,
     RolloutOptions,
-    SimPOOptions,
 )
 from hargo.config.options.model import ModelOptions, ScratchOptions
 from hargo.config.options.sampler import SamplerOptions
@@ -33,22 +26,16 @@ __all__ = [
     "AdapterOptions",
     "BelongsTo",
     "ComputeOptions",
-    "DAPOOptions",
     "DataOptions",
-    "DrGRPOOptions",
     "EmbeddedOptions",
     "EpochOptions",
     "EvaluationOptions",
-    "GSPOOptions",
-    "HargoOptions",
-    "KTOOptions",
     "LoRAOptions",
     "Location",
     "ModelOptions",
     "Names",
     "OptimOptions",
     "Options",
-    "PPOOptions",
     "PolicyOptions",
     "PostTrainingOptions",
     "PreferenceOptions",
@@ -61,5 +48,4 @@ __all__ = [
     "SamplerOptions",
     "ScratchOptions",
     "Seed",
-    "SimPOOptions",
 ]
