@@ -1,0 +1,172 @@
+"""The pages of docs/extending are followed to their end, as written, in a copy of the project."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from places import ROOT
+
+PAGES = sorted((ROOT / "docs" / "extending").glob("*.md"))
+BIN = Path(sys.executable).parent
+
+#: what `snakemake` runs for the study of argv, as commands of one process, which spares importing torch ten times
+WORKFLOW = """
+import shlex, sys
+from hargo.cli import app
+from hargo.config import load_study
+from hargo.layout import StudyFolder
+study = load_study(sys.argv[1])
+at, runs = StudyFolder.of(study), study.runs()
+lines = [f"data build --out {at.data}", f"data audit --data {at.data} --out {at.audit}"]
+lines += [f"model prepare --data {at.data} --out {at.base}"]
+lines += [f"train {run.name} --seed {seed}" for run in runs.values() for seed in run.seeds]
+lines += [
+    f"evaluate --model {at.model(name, seed)} --data {at.data} --out {at.evaluation(name, seed)}"
+    for name in study.reported for seed in study.seeds
+]
+for line in [*lines, f"baselines --data {at.data} --out {at.baselines}", "report"]:
+    app([*shlex.split(line), "--config", sys.argv[1]], standalone_mode=False)
+"""
+
+
+class Block(NamedTuple):
+    """A block of code: the paragraph before it, its language, its text."""
+
+    told: str
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    parts = re.split(r"^```(\w*)\n", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    # text, language, code, "" (of the closing fence), text, ...
+    told = [text.strip().split("\n\n")[-1] for text in parts[0::4]]
+    return [Block(*one) for one in zip(told, parts[1::4], parts[2::4], strict=False)]
+
+
+def follow(page: Path, folder: Path) -> list[Block]:
+    """Do in `folder` what a page says about files; the blocks that are left, to be run."""
+    rest = []
+    for block in blocks(page):
+        if saved := re.search(r"[Ss]ave this as\s+`([^`]+)`", block.told):
+            path = folder / saved[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text, encoding="utf-8")
+        elif place := re.search(r"In `([^`]+)`, (in|above) `([A-Z]+)`:$", block.told):
+            name, where, table = place.groups()
+            source = (folder / name).read_text(encoding="utf-8")
+            head = rf"^((?:#: .*\n)*)({table}: [^\n]*[{{\[(]\n)"
+            new = f"{block.text}\n\n\\1\\2" if where == "above" else f"\\1\\2    {block.text.strip()}\n"
+            source, count = re.subn(head, new, source, flags=re.MULTILINE)
+            assert count == 1, f"{page.name}: {name} has no {table}"
+            (folder / name).write_text(source, encoding="utf-8")
+        else:
+            rest.append(block)
+    return rest
+
+
+def run(folder: Path, *command: str) -> str:
+    """What a command says in the copy; it must end well."""
+    environment = os.environ | {
+        "PYTHONPATH": str(folder),
+        "OMP_NUM_THREADS": "1",
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def shell(folder: Path, commands: str, workflow: bool) -> str:
+    """Run a page's commands; without `workflow` what Snakemake would run is run without it."""
+    said = ""
+    for line in commands.splitlines():
+        if line.startswith("snakemake ") and not workflow:
+            said += run(folder, sys.executable, "-c", WORKFLOW, line.split()[-1])
+        else:
+            said += run(folder, "bash", "-ec", re.sub(r"^hargo ", f"{sys.executable} -m hargo ", line))
+    return said
+
+
+def copied(folder: Path) -> Path:
+    for name in ("hargo", "workflow", "profiles", "config"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "Snakefile", folder)
+    return folder
+
+
+SHOW = "from hargo.config import load_study; print(load_study('config/demo.yaml'), load_study('config/paper.yaml'))"
+
+
+def followed(page: Path, folder: Path, workflow: bool = False) -> str:
+    """What the page's code and commands say; the project's own studies resolve to what they were before."""
+    before = run(copied(folder), sys.executable, "-c", SHOW)
+    rest = follow(page, folder)
+    assert run(folder, sys.executable, "-c", SHOW) == before
+    for block in rest:
+        if block.language == "python":
+            run(folder, sys.executable, "-c", block.text)
+    return "".join(shell(folder, block.text, workflow) for block in rest if block.language == "sh")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_is_followed_to_its_end(page: Path, tmp_path: Path) -> None:
+    said = followed(page, tmp_path)
+    CHECKS[page.stem](tmp_path, said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_s_commands_run_the_workflow(page: Path, tmp_path: Path) -> None:
+    followed(page, tmp_path, workflow=True)
+    for line in (line for block in blocks(page) for line in block.text.splitlines() if line.startswith("snakemake ")):
+        assert "Nothing to be done" in run(tmp_path, "bash", "-ec", f"{line} --dry-run")
+
+
+def table(folder: Path, study: str) -> dict[str, dict[str, str]]:
+    with (folder / "results" / study / "report" / "summary.csv").open(encoding="utf-8", newline="") as file:
+        return {row["method"]: row for row in csv.DictReader(file)}
+
+
+def task(folder: Path, said: str) -> None:
+    assert "valid study 'sbatch': pretrain, sft, grpo; seeds [0]; tasks sbatch_option" in said
+    text = (folder / "results/sbatch/report/report.md").read_text(encoding="utf-8").replace("\\_", "_")
+    # a model of this size knows nothing after ten steps, and the nearest training row something
+    assert "sbatch_option accuracy: the best language model" in text and "above it" in text
+    assert re.search(r"^\| GRPO \| sbatch options % \|", text, re.MULTILINE)
+    rows = table(folder, "sbatch")
+    assert float(rows["1-NN"]["accuracy_sbatch_option_mean"]) > 0
+    assert not any("paper" in column for column in rows["grpo"]) and "54.62" not in text and "53.17" not in text
+
+
+def method(folder: Path, said: str) -> None:
+    example = (
+        "import doctest, hargo.methods.focal as m; r = doctest.testmod(m); assert r.attempted > 2 and not r.failed"
+    )
+    run(folder, sys.executable, "-c", example)
+    assert {"sft", "grpo", "focal"} <= table(folder, "focal").keys()
+    assert "Focal GRPO" in (folder / "results/focal/report/report.md").read_text(encoding="utf-8")
+    assert "focal  (Focal GRPO)" in run(folder, sys.executable, "-m", "hargo", "methods")
+
+
+def data_source(folder: Path, said: str) -> None:
+    assert "valid study 'kernels': pretrain, sft; seeds [0]; tasks race_c" in said
+    rows = (folder / "results/kernels/data/eval.jsonl").read_text().splitlines()
+    assert rows and all('"family"' in row for row in rows)
+    (folder / "kernels.csv").write_text("code,race,origin\nx,maybe,y\n")
+    command = [sys.executable, "-m", "hargo", "data", "build", "--config", "config/kernels.yaml", "--out", "out"]
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "kernels.csv, row 1: needs code, origin, and yes or no as race" in done.stderr
+
+
+CHECKS = {"task": task, "method": method, "data-source": data_source}
