@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -169,4 +171,28 @@ def data_source(folder: Path, said: str) -> None:
     assert done.returncode == 2 and "kernels.csv, row 1: needs code, origin, and yes or no as race" in done.stderr
 
 
-CHECKS = {"task": task, "method": method, "data-source": data_source}
+def sampler(folder: Path, said: str) -> None:
+    steps = [json.loads(line) for line in (folder / "results/generate/train/grpo/seed0/metrics.jsonl").open()]
+    assert len(steps) == 2 and 0 < steps[0]["rollout_gap"] < 1e-3  # another sampler, the same model
+    assert {"sft", "grpo"} <= table(folder, "generate").keys()
+
+
+def trainer(folder: Path, said: str) -> None:
+    assert "valid study 'hill': pretrain, sft, hill, grpo" in said
+    assert len((folder / "results/hill/train/hill/seed0/metrics.jsonl").read_text().splitlines()) == 2
+    assert {"sft", "grpo", "hill"} <= table(folder, "hill").keys()
+
+
+def report_section(folder: Path, said: str) -> None:
+    for name in ("report.md", "report.html"):
+        assert "Favourite answers" in (folder / "results/favourites/report" / name).read_text(encoding="utf-8")
+
+
+CHECKS: dict[str, Callable[[Path, str], None]] = {
+    "task": task,
+    "method": method,
+    "data-source": data_source,
+    "sampler": sampler,
+    "trainer": trainer,
+    "report-section": report_section,
+}
