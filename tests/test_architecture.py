@@ -70,6 +70,11 @@ def test_the_engine_knows_nothing_of_studies() -> None:
             assert set(imported(path)) <= {"engine", "errors", "machine"}, path
 
 
+def test_no_section_of_the_report_imports_another() -> None:
+    for path in sorted((ROOT / "hargo" / "report" / "sections").glob("[!_]*.py")):
+        assert "hargo.report.sections" not in path.read_text(encoding="utf-8"), path
+
+
 def test_every_part_has_its_place() -> None:
     parts = {path.relative_to(ROOT / "hargo").parts[0].removesuffix(".py") for path in FILES}
     assert parts - {"__init__"} == {*ORDER, *ANYWHERE, *EVERYTHING}

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from test_metrics import prediction
 
 from hargo.evaluation import calibration, choice
 from hargo.evaluation.calibration import average_precision, ece, reliability, scored, sweep
@@ -49,11 +50,11 @@ def test_average_precision_by_hand() -> None:
 def test_rows_without_a_label_or_a_probability_are_left_out() -> None:
     even = {"yes": math.log(0.3), "no": math.log(0.1)}
     rows = [
-        {"task": "race_c", "reference": "yes", "choice": even},
-        {"task": "race_fortran", "reference": "No.", "choice": even},
-        {"task": "race_c", "reference": "#include", "choice": even},
-        {"task": "race_c", "reference": "yes"},
-        {"task": "mlperf", "reference": "yes", "choice": even},
+        prediction("race_c", reference="yes", choice=even),
+        prediction("race_fortran", reference="No.", choice=even),
+        prediction("race_c", reference="#include", choice=even),
+        prediction("race_c", reference="yes"),
+        prediction("mlperf", reference="yes", choice=even),
     ]
     said, truth = scored(rows)
     assert said == pytest.approx([0.75, 0.75]) and truth.tolist() == [1, 0]

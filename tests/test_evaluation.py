@@ -14,7 +14,7 @@ import torch
 
 from hargo.data.records import Row, load_rows, save_rows
 from hargo.errors import UserError
-from hargo.evaluation import choice
+from hargo.evaluation import choice, predictions
 from hargo.evaluation.metrics import summarise
 from hargo.evaluation.run import evaluate, judge
 from hargo.io import read_json, read_jsonl, write_jsonl
@@ -74,9 +74,9 @@ def test_predictions_follow_the_rows_and_do_not_depend_on_the_batch(trained, tmp
 def test_answers_are_cut_at_the_bound_and_say_so(trained, tmp_path):
     study = tiny.study(evaluation={"max_new_tokens": {"race_c": 1}})
     evaluate(study, trained / "sft" / "model", trained / "data", tmp_path)
-    predictions = read_jsonl(tmp_path / "predictions.jsonl")
-    assert {p["tokens"] for p in predictions} == {1}
-    assert all(p["truncated"] for p in predictions if p["output"])
+    found = read_jsonl(tmp_path / "predictions.jsonl")
+    assert {p["tokens"] for p in found} == {1}
+    assert all(p["truncated"] for p in found if p["output"])
 
 
 def test_judging_keeps_the_order_across_tasks():
@@ -87,9 +87,9 @@ def test_judging_keeps_the_order_across_tasks():
         Row("race_c/1", "race_c", "code", "no"),
     ]
     got = judge(rows, ["8", "no", "7", "No."], [{}] * 4)
-    assert [p["id"] for p in got] == [row.id for row in rows]
-    assert [p["reward"] for p in got] == [1.0, 0.0, 0.0, 1.0]
-    assert [p["correct"] for p in got] == [True, False, False, True]
+    assert [p.id for p in got] == [row.id for row in rows]
+    assert [p.first.reward for p in got] == [1.0, 0.0, 0.0, 1.0]
+    assert [p.first.correct for p in got] == [True, False, False, True]
 
 
 def test_no_rows_is_one_line(trained, tmp_path):
@@ -168,7 +168,7 @@ def test_not_one_row_need_fit(trained, tmp_path):
 def test_too_long_is_undecided_even_where_an_empty_answer_would_be_right(monkeypatch):
     own_tasks.register(monkeypatch, own_tasks.LOOKUP)
     [got] = judge([Row("lookup/0", "lookup", "p", "")], [""], [{"too_long": True}])
-    assert (got["correct"], got["parsed"], got["reward"]) == (False, None, 0.0)
+    assert (got.first.correct, got.first.parsed, got.first.reward) == (False, None, 0.0)
 
 
 def test_what_is_no_number_never_reaches_a_file(monkeypatch, tmp_path, caplog):
@@ -180,10 +180,10 @@ def test_what_is_no_number_never_reaches_a_file(monkeypatch, tmp_path, caplog):
 
     own_tasks.register(monkeypatch, Task("odd", "Odd", 4, reward, judged))
     got = judge([Row(f"odd/{i}", "odd", "p", "x") for i in range(4)], ["x"] * 4, [{}] * 4)
-    assert [p["reward"] for p in got] == [None, None, None, 1.0]
-    assert [p["scores"]["s"] for p in got] == [0.0, 0.0, 0.5, 1.0]
+    assert [p.first.reward for p in got] == [None, None, None, 1.0]
+    assert [p.first.scores["s"] for p in got] == [0.0, 0.0, 0.5, 1.0]
     assert "odd: 3 answers have no usable reward, 2 scores are no finite numbers" in caplog.text
-    write_jsonl(tmp_path / "predictions.jsonl", got)
+    predictions.write(tmp_path / "predictions.jsonl", got)
     write_jsonl(tmp_path / "metrics.jsonl", [summarise(got)])
     assert len(strict(tmp_path / "predictions.jsonl")) == 4
     assert strict(tmp_path / "metrics.jsonl")[0]["tasks"]["odd"]["reward"] == 0.25

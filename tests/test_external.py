@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -25,9 +26,10 @@ from hargo.evaluation import check
 from hargo.evaluation.external import PARTS, score, tool_figures
 from hargo.io import read_json, read_jsonl, write_json
 from hargo.models.prepare import prepare
-from hargo.report import external, markdown
 from hargo.report.blocks import Section
+from hargo.report.render import markdown
 from hargo.report.results import read
+from hargo.report.sections import external
 from hargo.training.job import Places, train
 
 RACY = "// DRB: a data race\n#include <stdio.h>\nint main() {\n  #pragma omp parallel for\n  for (;;) race_yes++;\n}\n"
@@ -114,7 +116,7 @@ def test_figures_by_hand() -> None:
         *race("yes", "yes", 3), *race("yes", "no", 1), *race("yes", None, 1),
         *race("no", "no", 3), *race("no", "yes", 1), *race("no", None, 1),
     ]  # fmt: skip
-    rows[4]["too_long"] = True
+    rows[4] = replace(rows[4], too_long=True)
     found = tool_figures(rows)
     assert {key: found[key] for key in ("tp", "fp", "tn", "fn", "undecided", "too_long", "n")} == {
         "tp": 3, "fp": 1, "tn": 3, "fn": 1, "undecided": 2, "too_long": 1, "n": 10,
@@ -271,7 +273,7 @@ def test_the_verdict_is_that_of_evaluation(trained: Path, tmp_path: Path) -> Non
     from hargo.evaluation.run import answer
 
     (prediction,) = answer(study, model, load_rows(data / "eval.jsonl"))
-    assert found.p == pytest.approx(p_yes(prediction["choice"])) and found.race == (found.p >= 0.5)
+    assert found.p == pytest.approx(p_yes(prediction.choice)) and found.race == (found.p >= 0.5)
 
 
 @pytest.mark.parametrize(("name", "words"), [("x.py", "not a C, C"), ("absent.c", "no such file"), (".", "no C, C")])

@@ -53,6 +53,7 @@ def append(path: Path, text: str) -> None:
         ("data/embedded/kernels.py", {"data"}, {"train hargo"}),
         ("data/embedded/mlperf.csv", {"data"}, {"train hargo", "evaluate"}),
         ("report/tables.py", {"report"}, {"train hargo", "evaluate", "data"}),
+        ("report/render/assets/page.html.j2", {"report"}, {"train hargo", "evaluate"}),
         ("cli/__init__.py", set(), {"train hargo", "data"}),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import random
 from typing import Any
 
@@ -10,10 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hargo.errors import UserError
-from hargo.evaluation.metrics import confusion, rates, summarise, win_rate
+from hargo.evaluation import confusion as counting
+from hargo.evaluation.confusion import confusion, rates
+from hargo.evaluation.headline import WIN_RATE, metric
+from hargo.evaluation.metrics import compare, summarise
+from hargo.evaluation.predictions import Prediction
+from hargo.tasks import sampled
 
 
-def prediction(task: str = "race_c", **over: Any) -> dict[str, Any]:
+def prediction(task: str = "race_c", **over: Any) -> Prediction:
     value = {
         "id": f"{task}/0",
         "task": task,
@@ -26,10 +32,10 @@ def prediction(task: str = "race_c", **over: Any) -> dict[str, Any]:
         "tokens": 2,
         "truncated": False,
     }
-    return value | over
+    return Prediction.of(value | over)
 
 
-def race(reference: str, parsed: str | None, times: int, task: str = "race_c") -> list[dict[str, Any]]:
+def race(reference: str, parsed: str | None, times: int, task: str = "race_c") -> list[Prediction]:
     return [
         prediction(task, reference=reference, parsed=parsed, output=parsed or "?", correct=parsed == reference)
         for _ in range(times)
@@ -97,13 +103,18 @@ def test_summary_by_hand() -> None:
     assert sweep["accuracy"]["0.4"] == 100 and sweep["accuracy"]["0.5"] == 50 and sweep["accuracy"]["0.9"] == 50
 
 
-def rewarded(rewards: list[float]) -> list[dict[str, Any]]:
+def rewarded(rewards: list[float]) -> list[Prediction]:
     return [prediction(id=f"race_c/{i}", reward=value) for i, value in enumerate(rewards)]
 
 
+def win_rate(ours: list[Prediction], theirs: list[Prediction]) -> float:
+    return float(WIN_RATE.sums(ours, compare(ours, theirs)).values()[0])
+
+
 def test_win_rate_counts_ties_within_the_tolerance() -> None:
-    result = win_rate(rewarded([1, 0, 0.5, 0.5 + 5e-7, 0.5]), rewarded([0, 1, 0.5, 0.5, 0.4]))
-    assert result == {"wins": 2, "ties": 2, "losses": 1, "rate": 60}
+    ours, theirs = rewarded([1, 0, 0.5, 0.5 + 5e-7, 0.5]), rewarded([0, 1, 0.5, 0.5, 0.4])
+    assert list(compare(ours, theirs).values()) == ["won", "lost", "tied", "tied", "won"]
+    assert win_rate(ours, theirs) == 60
 
 
 tiers = st.sampled_from([0.0, 0.1, 0.2, 0.5, 1.0])
@@ -115,9 +126,8 @@ def test_win_rate_is_antisymmetric_and_blind_to_order(pairs: list[tuple[float, f
     ours, theirs = rewarded([a for a, _ in pairs]), rewarded([b for _, b in pairs])
     result = win_rate(ours, theirs)
     back = win_rate(theirs, ours)
-    assert result["rate"] + back["rate"] == pytest.approx(100)
-    assert (result["wins"], result["losses"]) == (back["losses"], back["wins"])
-    assert win_rate(ours, ours)["rate"] == 50
+    assert result + back == pytest.approx(100)
+    assert win_rate(ours, ours) == 50
     shuffled = ours[:]
     rng.shuffle(shuffled)
     assert win_rate(shuffled, theirs) == result
@@ -149,3 +159,23 @@ def test_win_rate_needs_unique_ids() -> None:
     twice = [prediction(), prediction()]
     with pytest.raises(UserError, match="same id"):
         win_rate(twice, twice)
+
+
+def test_examples() -> None:
+    assert doctest.testmod(counting).failed == 0 and doctest.testmod(sampled).failed == 0
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["yes", "no"]), races), min_size=1))
+def test_a_metric_the_sums_of_its_rows_and_the_summary_agree(pairs: list[tuple[str, str | None]]) -> None:
+    rows = [row for reference, parsed in pairs for row in race(reference, parsed, 1)]
+    f1, accuracy = metric("race_f1"), metric("race_accuracy")
+    found = summarise(rows)
+    assert f1.value(rows) == pytest.approx(found["race"]["f1"])
+    assert f1.sums(rows, {}).values() == pytest.approx([found["race"]["f1"]])
+    assert accuracy.value(rows) == pytest.approx(found["race"]["accuracy"])
+
+
+def test_the_largest_difference_is_the_metrics() -> None:
+    assert [metric(name).largest() for name in ("win_rate", "em", "avg_score")] == [100, 100, 1]
+    assert WIN_RATE.largest(from_level=True) == 50 and metric("em").largest(from_level=True) == 100

@@ -64,4 +64,4 @@ def report(
         warn(study, results)
     from hargo.report.build import print_headline
 
-    print_headline(out)
+    print_headline(study, out)

@@ -16,8 +16,8 @@ def power(
     config: Config,
     difference: Annotated[float, typer.Option("--difference", help="The true gap, in the metric's unit.")],
     metric: Annotated[str, typer.Option("--metric", help="A metric of the report, as in summary.csv.")] = "win_rate",
-    first: Annotated[str, typer.Option("--first", help="A method of the study.")] = "hargo",
-    second: Annotated[str, typer.Option("--second", help="The method it is held against.")] = "grpo",
+    first: Annotated[str | None, typer.Option("--first", help="Default: the subject of the study's report.")] = None,
+    second: Annotated[str | None, typer.Option("--second", help="Default: the reference it is compared with.")] = None,
     results: ResultsFolder = None,
 ) -> None:
     """Say how many rows or seeds it takes to tell a difference from noise, from a finished study's scatter."""
@@ -25,7 +25,8 @@ def power(
     from hargo.report.power import power as needed
     from hargo.report.results import read
 
-    print(needed(read(study, results or Path("results") / study.name), metric, difference, first, second))
+    found = read(study, results or Path("results") / study.name)
+    print(needed(found, metric, difference, first or found.subject, second or found.rival))
 
 
 def compare(
@@ -34,7 +35,7 @@ def compare(
     out: Annotated[Path | None, typer.Option("--out", help="Also write it as Markdown.", metavar="FILE")] = None,
 ) -> None:
     """Two studies side by side: settings, figures, and which differences are more than noise."""
-    from hargo.report.versus import versus
+    from hargo.report.two_studies import versus
 
     text = versus(first, second)
     print(text, end="")

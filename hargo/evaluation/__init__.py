@@ -1,1 +1,1 @@
-"""Greedy answers of trained models, baselines, metrics, and the statistics that compare them."""
+"""Answers of trained models, baselines, metrics, and the statistics that compare them."""

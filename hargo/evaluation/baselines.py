@@ -19,8 +19,11 @@ from hargo import tasks
 from hargo.config import Study
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
-from hargo.evaluation.metrics import summarise, truth_of
-from hargo.io import write_json, write_jsonl
+from hargo.evaluation import predictions as files
+from hargo.evaluation.confusion import truth_of
+from hargo.evaluation.metrics import summarise
+from hargo.evaluation.predictions import Prediction
+from hargo.io import write_json
 
 Answers = dict[str, list[str | None]]
 
@@ -56,7 +59,7 @@ def run(study: Study, data: Path, out: Path) -> None:
     figures: dict[str, Any] = {}
     for name, answers in baselines(train, evaluation, study.data.split_seed).items():
         predictions = _predictions(evaluation, answers)
-        write_jsonl(out / FILES[name], predictions)
+        files.write(out / FILES[name], predictions)
         if predictions:
             figures[name] = summarise(predictions)
     write_json(out / "metrics.json", figures)
@@ -129,7 +132,7 @@ def _vectorizer() -> Any:
     return TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5))
 
 
-def _predictions(rows: list[Row], answers: list[str | None]) -> list[dict[str, Any]]:
+def _predictions(rows: list[Row], answers: list[str | None]) -> list[Prediction]:
     """Predictions for the rows that the baseline answers, judged and rewarded as a model's are."""
     from hargo.evaluation.run import judge
 

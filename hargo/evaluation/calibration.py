@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hargo.evaluation.choice import asked_of, p_yes
-from hargo.evaluation.metrics import Prediction, rates, truth_of
+from hargo.evaluation.confusion import rates, truth_of
+from hargo.evaluation.predictions import Prediction
 
 BINS = 10
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -29,10 +30,10 @@ class Bin:
 def scored(predictions: Sequence[Prediction], task: str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """P(yes) and truth (1 is yes) of the rows of yes/no tasks that have both, [rows] each."""
     rows = [
-        (p_yes(p["choice"]), truth == "yes")
+        (p_yes(p.choice), truth == "yes")
         for p in predictions
-        if p.get("choice") and asked_of(p["task"]) and task in (None, p["task"])
-        if (truth := truth_of(p["task"], p["reference"])) is not None
+        if p.choice and asked_of(p.task) and task in (None, p.task)
+        if (truth := truth_of(p.task, p.reference)) is not None
     ]
     return np.array([p for p, _ in rows]), np.array([float(y) for _, y in rows])
 
@@ -96,8 +97,8 @@ def calibration(predictions: Sequence[Prediction]) -> dict[str, Any] | None:
     probabilities, truth = scored(predictions)
     if not len(truth):
         return None
-    names = dict.fromkeys(p["task"] for p in predictions if p.get("choice"))
-    mass = [np.exp(p["choice"]["yes"]) + np.exp(p["choice"]["no"]) for p in predictions if p.get("choice")]
+    names = dict.fromkeys(p.task for p in predictions if p.choice)
+    mass = [np.exp(p.choice["yes"]) + np.exp(p.choice["no"]) for p in predictions if p.choice]
     return {
         "rows": len(truth),
         "ece": 100 * ece(probabilities, truth),

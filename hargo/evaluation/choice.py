@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ def asked_of(task: str) -> bool:
     return tasks.load(task).positive == LABELS[0]
 
 
-def p_yes(choice: Choice) -> float:
+def p_yes(choice: Mapping[str, float]) -> float:
     """P(yes) among the two labels, whatever else the model might have said.
 
     >>> round(p_yes({"yes": -0.2231, "no": -1.6094}), 3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from hargo.data import drb
 from hargo.data.programs import LANGUAGES
 from hargo.data.records import load_rows
 from hargo.errors import UserError
-from hargo.evaluation.metrics import Prediction, confusion
-from hargo.io import write_json, write_jsonl
+from hargo.evaluation import predictions as files
+from hargo.evaluation.confusion import confusion
+from hargo.evaluation.predictions import Prediction
+from hargo.io import write_json
 
 #: kernels from this number on appear nowhere in HPC-GPT
 UNSEEN = 180
@@ -41,7 +43,7 @@ class Part:
     first: int = 0
 
     def of(self, predictions: Sequence[Prediction]) -> list[Prediction]:
-        return [p for p in predictions if p["task"] in self.tasks and p["number"] >= self.first]
+        return [p for p in predictions if p.task in self.tasks and (p.number or 0) >= self.first]
 
 
 PARTS = (
@@ -57,7 +59,7 @@ def tool_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     These are the figures of race detectors, whose F1 leaves out what they cannot decide and makes up for it by TSR;
     the data-race F1 of the report counts an undecided race as missed.
     """
-    counts = confusion(list(predictions))
+    counts = confusion(predictions)
     tp, fp, tn, fn = (counts[key] for key in ("tp", "fp", "tn", "fn"))
     decided = tp + fp + tn + fn
     tsr = decided / len(predictions) if predictions else 0.0
@@ -65,7 +67,7 @@ def tool_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     return {
         "n": len(predictions),
         **{key: counts[key] for key in ("tp", "fp", "tn", "fn", "undecided")},
-        "too_long": sum(bool(p.get("too_long")) for p in predictions),
+        "too_long": sum(p.too_long for p in predictions),
         "tsr": tsr,
         "f1": f1,
         "f1_tsr": f1 * tsr,
@@ -90,10 +92,12 @@ def score(study: Study, model: Path, data: Path, out: Path, folder: Path | None 
         )
     rows = drb.load(DataOptions(source="drb", path=str(where)), tasks)
     rows = drb.reframe(rows, drb.frames_of(load_rows(data / "train.jsonl")))
-    predictions = [p | {"number": row.meta["number"]} for p, row in zip(answer(study, model, rows), rows, strict=True)]
+    predictions = [
+        replace(p, number=row.meta["number"]) for p, row in zip(answer(study, model, rows), rows, strict=True)
+    ]
     figures = {part.key: tool_figures(mine) for part in PARTS if (mine := part.of(predictions))}
     out.mkdir(parents=True, exist_ok=True)
-    write_jsonl(out / "predictions.jsonl", predictions)
+    files.write(out / "predictions.jsonl", predictions)
     write_json(out / "metrics.json", figures)
     write_json(out / "run.json", provenance.record(study, stage="external", model=str(model), folder=str(where)))
     return figures

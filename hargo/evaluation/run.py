@@ -16,16 +16,15 @@ from hargo.data.perturb import KINDS, perturb
 from hargo.data.programs import LANGUAGES
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.evaluation import predictions as files
 from hargo.evaluation.metrics import summarise
-from hargo.io import write_json, write_jsonl
+from hargo.evaluation.predictions import Answer, Prediction
+from hargo.io import write_json
 
 if TYPE_CHECKING:
     from hargo.evaluation.choice import Choice
 
 logger = logging.getLogger(__name__)
-
-#: keys of a prediction that only some have
-OPTIONAL = ("choice", "perturbed", "too_long")
 
 
 def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
@@ -35,13 +34,13 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
         raise UserError(f"{data / 'eval.jsonl'}: no evaluation rows for the study's tasks {', '.join(study.tasks)}")
     predictions = answer(study, model, rows, perturbed=study.evaluation.perturb)
     out.mkdir(parents=True, exist_ok=True)
-    write_jsonl(out / "predictions.jsonl", predictions)
+    files.write(out / "predictions.jsonl", predictions)
     write_json(out / "metrics.json", summarise(predictions))
     write_json(out / "run.json", provenance.record(study, stage="evaluate", model=str(model)))
     logger.info("predictions in %s, figures in %s", out / "predictions.jsonl", out / "metrics.json")
 
 
-def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = False) -> list[dict[str, Any]]:
+def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = False) -> list[Prediction]:
     """Predictions of the model folder `model` in the order of the rows.
 
     A row that the model's context has no room for, prompt and longest answer together, stays without an answer: it is
@@ -123,13 +122,13 @@ def _perturbed(
             yield changed[k][0], changed[k][1], choice
 
 
-def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str, Any]]) -> list[Prediction]:
     """Predictions in the order of the rows: the task's reward, and its judgement, which never looks at the reward.
 
     extra: per row what else is known of the answer. `too_long` leaves a row undecided whatever the task makes of an
     empty answer. What a task of its own gives as a reward or score that is no finite number is None or 0.
     """
-    predictions: list[dict[str, Any]] = [{} for _ in rows]
+    predictions: dict[int, Prediction] = {}
     rewards = tasks.rewards([row.task for row in rows], outputs, [row.answer for row in rows])
     for name in sorted({row.task for row in rows}):
         mine = [i for i, row in enumerate(rows) if row.task == name]
@@ -142,17 +141,15 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
             reward = rewards[i]
             if extra[i].get("too_long"):
                 reward, verdict = 0.0, replace(verdict, parsed=None, correct=False)
-            predictions[i] = {
-                "id": rows[i].id,
-                "task": name,
-                "output": outputs[i],
-                "reference": rows[i].answer,
-                "reward": reward,
-                "parsed": verdict.parsed,
-                "correct": bool(verdict.correct),
-                "scores": {key: float(v) if math.isfinite(v) else 0.0 for key, v in verdict.scores.items()},
-                "tokens": extra[i].get("tokens"),
-                "truncated": extra[i].get("truncated", False),
-                **{key: extra[i][key] for key in OPTIONAL if extra[i].get(key) is not None},
-            }
-    return predictions
+            made = Answer(
+                output=outputs[i],
+                reward=reward,
+                parsed=verdict.parsed,
+                correct=bool(verdict.correct),
+                scores={key: float(v) if math.isfinite(v) else 0.0 for key, v in verdict.scores.items()},
+                tokens=extra[i].get("tokens"),
+                truncated=extra[i].get("truncated", False),
+            )
+            known = {key: extra[i][key] for key in ("choice", "perturbed", "too_long") if key in extra[i]}
+            predictions[i] = Prediction(id=rows[i].id, task=name, reference=rows[i].answer, answers=(made,), **known)
+    return [predictions[i] for i in range(len(rows))]

@@ -25,13 +25,12 @@ class Items:
 
 @dataclass(frozen=True)
 class Table:
-    """First column text, the others figures. `muted`: columns only for comparison; `strong`: rows by first cell."""
+    """First column text, the others figures. `muted`: columns only for comparison."""
 
     header: list[str]
     rows: list[list[str]]
     caption: str
     muted: tuple[int, ...] = ()
-    strong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,17 @@ from pathlib import Path
 from hargo.config import Study
 from hargo.errors import UserError
 from hargo.io import write_text
-from hargo.report import confusions, content, curves, drift, evidence, figures, forest, leakage, markdown, page, tables
-from hargo.report.results import read
+from hargo.report import drift, tables
+from hargo.report.comparisons import gap_table
+from hargo.report.figures import FIGURES
+from hargo.report.figures.style import draw
+from hargo.report.marks import annotate, marked
+from hargo.report.render import html, markdown
+from hargo.report.results import read, title
+from hargo.report.sections import sections
+from hargo.report.similarity import band_table
 
 logger = logging.getLogger(__name__)
-
-#: every figure of the report
-PLOTS = figures.FIGURES | confusions.FIGURES | forest.FIGURES | curves.FIGURES
 
 
 def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
@@ -27,25 +31,25 @@ def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
     drift.warn(study, results)
     found = read(study, results)
     for name, table in (
-        ("summary", evidence.annotate(found, tables.summary(found))),
+        ("summary", annotate(found, tables.summary(found))),
         ("per_task", tables.per_task(found)),
         ("ablation", tables.ablation(found)),
         ("heterogeneity", tables.heterogeneity(found)),
-        ("evidence", evidence.table(found)),
-        ("similarity", leakage.band_table(found)),
+        ("evidence", gap_table(found)),
+        ("similarity", band_table(found)),
     ):
         write_text(out / f"{name}.csv", tables.to_csv(table))
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    drawn = figures.draw(found, out / "figures", PLOTS)
-    sections = content.sections(found, set(drawn), rows)
-    heading = f"HARGO study: {study.name}"
-    write_text(out / "report.md", markdown.render(heading, sections))
-    write_text(out / "report.html", page.render(heading, sections, drawn, found))
+    drawn = draw(found, out / "figures", FIGURES)
+    said = sections(found, set(drawn), rows)
+    heading = f"Study {study.name}"
+    write_text(out / "report.md", markdown.render(heading, said))
+    write_text(out / "report.html", html.render(heading, said, drawn, found))
     logger.info("report in %s", out / "report.html")
 
 
-def print_headline(out: Path) -> None:
-    """Print the headline table of a finished report, plain where the output is not a terminal, and where it lies."""
+def print_headline(study: Study, out: Path) -> None:
+    """Print the headline table of a finished report, plain where the output is not a terminal, and where it is."""
     from rich.console import Console
     from rich.table import Table
 
@@ -66,11 +70,14 @@ def print_headline(out: Path) -> None:
             spread = f" ± {float(deviation):.{places}f}" if deviation else ""
             marks = row.get(f"{key}_marks") or ""
             cells.append(f"{float(mean):.{places}f}{spread}{marks}" if mean else "–")
-        style = "bold" if row["method"] == "hargo" else "dim" if row["kind"] == "baseline" else None
+        style = "bold" if row["method"] == study.subject else "dim" if row["kind"] == "baseline" else None
         table.add_row(row["title"], *cells, style=style)
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a log file wraps nothing
     console.print(table)
-    console.print("* differs from SFT, † from GRPO (over rows and seeds, Holm-corrected)", style="dim")
+    if len(study.reported) > 1:
+        told = ", ".join(f"{mark} from {title(name)}" for name, mark in marked(study.references).items())
+        differs = told.replace("from", "differs from", 1)
+        console.print(f"{differs} (over rows and seeds, Holm-corrected)", style="dim")
     console.print(f"Full report: {out / 'report.html'}", markup=False, soft_wrap=True)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hargo.report.blocks import Block, Table, Text
-
 if TYPE_CHECKING:
     from snakemake_executor_plugin_submitit.accounts import Job
 
@@ -75,20 +73,6 @@ def source(found: list[Job]) -> str:
         return "From the cluster's accounting (sacct)."
     own = "from what the jobs recorded of themselves; one that was killed counts until it started again or was missed"
     return f"{accounted} jobs from sacct, {len(found) - accounted} {own}." if accounted else f"{own.capitalize()}."
-
-
-def blocks(results: Path) -> list[Block]:
-    """For the study's report; nothing where no job ran on a cluster."""
-    found = jobs(results)
-    if not found:
-        return []
-    return [
-        Text(f"{len(found)} jobs were submitted to the cluster. {source(found)}"),
-        Table(
-            RULE_HEADER, per_rule(found), "Times are sums over jobs, memory is the most that one used of what it had."
-        ),
-        Table(JOB_HEADER, one_by_one(found), "Every job, in the order of submission."),
-    ]
 
 
 def _sum(found: list[Job], value: Callable[[Job], float | None]) -> str:

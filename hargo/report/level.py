@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from hargo.evaluation.measures import Metric, metrics
-from hargo.report.compare import evidence
+from hargo.evaluation.headline import Metric, metrics
+from hargo.report.comparisons import evidence
 from hargo.report.results import Results, title
 
 
 def level_baselines(results: Results) -> list[str]:
     """Sentences, one per metric where a baseline is within or above the best method's 95 % interval.
 
-    The best method is that of the highest mean over seeds, SFT included.
+    The best method is that of the highest mean over seeds, the references included.
     """
-    return [said for metric in _watched(results) if (said := _sentence(results, metric))]
-
-
-def _watched(results: Results) -> list[Metric]:
-    """Every headline figure but WinRate, and accuracies: of a pool as a whole, of any other task by itself."""
-    known = metrics(results.tasks).values()
-    pooled = {task for m in known if m.kind == "accuracy" and len(m.tasks) > 1 for task in m.tasks}
-    alone = {m.key for m in known if m.kind == "accuracy" and not (len(m.tasks) == 1 and m.tasks[0] in pooled)}
-    return [m for m in known if m.kind != "win_rate" and (m.headline or m.key in alone)]
+    return [
+        said for metric in metrics(results.tasks).values() if metric.warned and (said := _sentence(results, metric))
+    ]
 
 
 def _sentence(results: Results, metric: Metric) -> str | None:
     made = evidence(results)
-    means = {m: float(c[0].mean()) for m in results.models if (c := made.curves(m, metric.key)) is not None}
+    means = {m: float(c[0].mean()) for m in results.models if (c := made.curves(m, metric.name)) is not None}
     if not means:
         return None
     best = max(means, key=lambda method: means[method])
-    bounds = made.own(best, metric.key)
+    bounds = made.own(best, metric.name)
     if bounds is None:
         return None
     low, high = bounds
     unit = 100.0 / metric.scale  # scores between 0 and 1 are told on the scale of percent too
-    values = {name: m.figures[metric.key] for name, m in results.baselines.items() if metric.key in m.figures}
+    values = {name: m.figures[metric.name] for name, m in results.baselines.items() if metric.name in m.figures}
     level = [f"{name} {unit * value:.1f} %" for name, value in values.items() if low <= value <= high]
     above = [f"{name} {unit * value:.1f} %" for name, value in values.items() if value > high]
     kept = [f"{where} {', '.join(some)}" for where, some in (("above it", above), ("level with it", level)) if some]

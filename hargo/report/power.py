@@ -5,13 +5,18 @@ from __future__ import annotations
 from hargo.config.study import unknown
 from hargo.errors import UserError
 from hargo.evaluation.statistics import MANY, Difference, detectable, need, planned
-from hargo.report.compare import evidence
+from hargo.report.comparisons import evidence
 from hargo.report.results import Results, title
 from hargo.report.tables import metrics_of
 
 
-def power(results: Results, metric: str, target: float, first: str, second: str) -> str:
-    """A few lines of text for a true difference `target`, in the metric's unit, between two methods of the study."""
+def power(results: Results, metric: str, target: float, first: str | None, second: str | None) -> str:
+    """A few lines of text for a true difference `target`, in the metric's unit, between two runs of the study.
+
+    first, second: None where the study has no subject, or no reference to hold it against, which is a UserError
+    """
+    if first is None or second is None:
+        raise UserError("this study has no two runs that its report compares; name them with --first and --second")
     for method in (first, second):
         if method not in results.models:
             raise UserError(unknown("method in this study", method, results.models))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +12,11 @@ from hargo import tasks
 from hargo.config import METHODS, Study
 from hargo.data.records import Row, load_rows
 from hargo.errors import UserError
+from hargo.evaluation import predictions as files
 from hargo.evaluation.baselines import FILES
-from hargo.evaluation.measures import metrics
-from hargo.evaluation.metrics import Prediction, compare, summarise, win_rate
+from hargo.evaluation.headline import WIN_RATE, metrics
+from hargo.evaluation.metrics import compare, summarise
+from hargo.evaluation.predictions import Prediction
 from hargo.layout import StudyFolder
 from hargo.report import records
 from hargo.report.paper import PAPER, PAPER_TASKS
@@ -30,7 +33,7 @@ class Model:
     """One evaluated model, or one baseline: its predictions and the figures drawn from them.
 
     figures: flat, metric -> value; see `flatten`
-    outcomes: row id -> won, tied or lost against the SFT model of the same seed
+    outcomes: row id -> won, tied or lost against the first reference's model of the same seed
     """
 
     method: str
@@ -40,10 +43,14 @@ class Model:
     figures: dict[str, float]
     outcomes: dict[str, str] = field(default_factory=dict)
 
+    def on(self, tasks: Sequence[str]) -> list[Prediction]:
+        """Its predictions on these tasks."""
+        return [p for p in self.predictions if p.task in tasks]
+
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """A whole study. `models[method][i]` belongs to seed `study.seeds[i]`; the method "sft" comes first."""
+    """A whole study. `models[method][i]` belongs to seed `study.seeds[i]`; the first reference comes first."""
 
     study: Study
     folder: Path
@@ -78,8 +85,42 @@ class Results:
         return {**self.models, **{name: [model] for name, model in self.baselines.items()}}
 
     @property
+    def subject(self) -> str | None:
+        """The run that the report asks about."""
+        return self.study.subject if self.study.subject in self.models else None
+
+    @cached_property
+    def references(self) -> list[str]:
+        """The runs that every other is held against."""
+        return [name for name in self.study.references if name in self.models]
+
+    @property
+    def first_reference(self) -> str | None:
+        """The run that WinRate is measured against."""
+        return next(iter(self.references), None)
+
+    @property
+    def rival(self) -> str | None:
+        """The last reference, which the subject is compared with in detail."""
+        return next((name for name in reversed(self.references) if name != self.subject), None)
+
+    @property
+    def featured(self) -> list[str]:
+        """First reference, rival and subject: the runs in figures that have no room for more."""
+        return list(dict.fromkeys(name for name in (self.first_reference, self.rival, self.subject) if name))
+
+    @cached_property
+    def weighing(self) -> list[str]:
+        """The featured runs that have logged how they weigh the responses of a group."""
+        return [
+            name
+            for name in self.featured
+            if any(step.get("dist/weight") for log in self.training[name] for step in log)
+        ]
+
+    @property
     def main(self) -> list[str]:
-        """SFT and the methods proper, without ablations and controls."""
+        """The methods proper, SFT among them, without ablations and controls."""
         return [method for method in self.models if self.kind(method) == "method"]
 
     @property
@@ -119,13 +160,13 @@ def read(study: Study, folder: Path) -> Results:
         models[method] = []
         training[method] = []
         for index, seed in enumerate(study.seeds):
-            trained, evaluated = at.run(method, seed), at.evaluation(method, seed)
+            trained = at.run(method, seed)
             reference = models[against][index] if against is not None and method != against else None
-            models[method].append(_model(study, method, seed, trained, evaluated, rows, reference))
+            models[method].append(_model(study, at, method, seed, rows, reference))
             _need(trained / "metrics.jsonl", f"hargo train {method} --seed {seed} --out {trained}")
             training[method].append(records.steps(trained / "metrics.jsonl"))
             _note(runs, f"train {method}", trained)
-            _note(runs, "evaluate", evaluated)
+            _note(runs, "evaluate", at.evaluation(method, seed))
     for run in study.runs().values():
         if not run.evaluated:
             for seed in run.seeds:
@@ -154,20 +195,13 @@ def _need(path: Path, command: str) -> None:
         )
 
 
-def _model(
-    study: Study,
-    method: str,
-    seed: int,
-    trained: Path,
-    evaluated: Path,
-    rows: list[Row],
-    reference: Model | None,
-) -> Model:
-    path = evaluated / "predictions.jsonl"
-    _need(path, f"hargo evaluate --seed {seed} --model {trained / 'model'} --out {evaluated}")
-    predictions = records.predictions(path)
+def _model(study: Study, at: StudyFolder, method: str, seed: int, rows: list[Row], reference: Model | None) -> Model:
+    where = at.evaluation(method, seed)
+    path = where / "predictions.jsonl"
+    _need(path, f"hargo evaluate --seed {seed} --model {at.model(method, seed)} --out {where}")
+    predictions = files.read(path)
     expected = [row.id for row in rows if row.task in study.tasks]
-    if [p["id"] for p in predictions] != expected:
+    if [p.id for p in predictions] != expected:
         raise UserError(
             f"{path}: {len(predictions)} answers do not match the {len(expected)} rows of data/eval.jsonl; "
             f"evaluate {method} seed {seed} again"
@@ -178,41 +212,35 @@ def _model(
 def _measure(
     study: Study, method: str, seed: int | None, predictions: list[Prediction], reference: Model | None
 ) -> Model:
+    outcomes = compare(predictions, reference.predictions, study.evaluation.tie) if reference is not None else {}
     summary = summarise(predictions)
-    figures = flatten(predictions, summary)
-    outcomes: dict[str, str] = {}
-    if reference is not None:
-        tie = study.evaluation.tie
-        figures["win_rate"] = float(win_rate(predictions, reference.predictions, tie)["rate"])
-        outcomes = compare(predictions, reference.predictions, tie)
-    return Model(method, seed, predictions, summary, figures, outcomes)
+    return Model(method, seed, predictions, summary, flatten(predictions, summary, outcomes), outcomes)
 
 
-def flatten(predictions: list[Prediction], summary: dict[str, Any]) -> dict[str, float]:
-    """The tables' figures but WinRate: race_f1, em, accuracy_<task>, ..., and what else the summary has as a number."""
+def flatten(predictions: list[Prediction], summary: dict[str, Any], outcomes: dict[str, str]) -> dict[str, float]:
+    """The tables' figures: race_f1, em, accuracy_<task>, ..., and what else the summary has as a number."""
     figures = {key: float(value) for key, value in summary.items() if isinstance(value, int | float) and key != "n"}
-    for key, metric in metrics(summary["tasks"]).items():
-        value = None if metric.kind == "win_rate" else metric.value(predictions)
-        if value is not None:
-            figures[key] = value
+    for name, metric in metrics(summary["tasks"]).items():
+        if metric.relevant(predictions) and (outcomes or not metric.relative):
+            figures[name] = float(metric.sums(predictions, outcomes).values()[0])
     return figures
 
 
-def _baselines(study: Study, where: Path, sft: list[Model]) -> dict[str, Model]:
-    """Baselines by name; one without an answer to any row is left out."""
+def _baselines(study: Study, where: Path, reference: list[Model]) -> dict[str, Model]:
+    """Baselines by name; one without an answer to any row is left out. reference: models that WinRate is against."""
     _need(where / "metrics.json", f"hargo baselines --out {where}")
     found: dict[str, Model] = {}
     for path in sorted(where.glob("predictions-*.jsonl")):
-        rows = records.predictions(path)
+        rows = files.read(path)
         if not rows:
             continue
         name = _baseline_name(path.stem.removeprefix("predictions-"))
-        whole = len(rows) == len(sft[0].predictions)
-        model = _measure(study, name, None, rows, sft[0] if whole else None)
-        if whole:  # one answer, as many SFT models as seeds
+        whole = bool(reference) and len(rows) == len(reference[0].predictions)
+        model = _measure(study, name, None, rows, reference[0] if whole else None)
+        if whole:  # one answer, as many models to hold it against as seeds
             tie = study.evaluation.tie
-            rates = [float(win_rate(rows, one.predictions, tie)["rate"]) for one in sft]
-            model.figures["win_rate"] = sum(rates) / len(rates)
+            sums = [WIN_RATE.sums(rows, compare(rows, one.predictions, tie)) for one in reference]
+            model.figures[WIN_RATE.name] = sum(float(one.values()[0]) for one in sums) / len(sums)
         found[name] = model
     order = list(FILES)
     return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))

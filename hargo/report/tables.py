@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from hargo import tasks
 from hargo.config import TASKS
-from hargo.evaluation.measures import metrics
-from hargo.evaluation.metrics import confusion, reward_of
+from hargo.evaluation.confusion import confusion
+from hargo.evaluation.headline import correct, earned, metrics
 from hargo.report.results import Model, Results, title
 
 
@@ -73,7 +72,8 @@ def over_seeds(models: Sequence[Model], metric: str) -> Spread | None:
 def metrics_of(results: Results) -> dict[str, tuple[str, int]]:
     """Metrics that this study has: the headline's in the order of its tasks, then accuracy per task."""
     found = {key: value for key, value in METRICS.items() if any(key in m.figures for m in _all(results))}
-    found |= {f"accuracy_{task}": (f"{tasks.load(task).title} %", 2) for task in results.tasks}
+    accuracy = [metrics(TASKS)[f"accuracy_{task}"] for task in results.tasks]
+    found |= {one.name: (one.title, one.decimals) for one in accuracy}
     return found
 
 
@@ -105,18 +105,20 @@ def _method_row(results: Results, method: str, models: Sequence[Model], kind: st
 
 
 def ablation(results: Results) -> list[Row]:
-    """SFT, GRPO, HARGO and the forms of HARGO that the study trained, with the paper's values."""
-    shown = [m for m in results.models if m in ("sft", "grpo", "hargo") or m in results.ablations]
+    """First reference, rival, subject, ablations and controls, with the paper's values."""
+    shown = [m for m in results.models if m in results.featured or m in results.ablations]
     return [_method_row(results, method, results.models[method], _role(results, method)) for method in shown]
 
 
 def _role(results: Results, method: str) -> str:
-    if method == "sft":
+    if any(run.start.run == method for run in results.study.runs().values()):
         return "start"
     if results.kind(method) == "control":
         return "control"
     weighting = getattr(results.study.method(method), "weighting", None)
-    return f"weighting {weighting}" if weighting else "reference"
+    if weighting:
+        return f"weighting {weighting}"
+    return "subject" if method == results.subject else "reference" if method in results.references else "ablation"
 
 
 def per_task(results: Results) -> list[Row]:
@@ -163,13 +165,13 @@ def unseen(results: Results, task: str) -> list[str]:
 def accuracy_where(model: Model, results: Results, task: str, kind: str) -> float | None:
     """Accuracy in percent on the rows of a task whose `held_out` is `kind`; None where the model answers none."""
     rows = {row.id for row in results.eval if row.task == task and row.meta.get("held_out") == kind}
-    right = [p["correct"] for p in model.predictions if p["id"] in rows]
+    right = [correct(p) for p in model.predictions if p.id in rows]
     return 100 * fmean(right) if right else None
 
 
 def counts(models: Sequence[Model], names: Sequence[str]) -> Row | None:
     """Confusion counts and rates of these tasks' rows together, means over the models; None where one answers none."""
-    parts = [[p for p in model.predictions if p["task"] in names] for model in models]
+    parts = [[p for p in model.predictions if p.task in names] for model in models]
     if not all(parts):
         return None
     found = [confusion(part) for part in parts]
@@ -177,12 +179,16 @@ def counts(models: Sequence[Model], names: Sequence[str]) -> Row | None:
 
 
 def heterogeneity(results: Results) -> list[Row]:
-    """How the tasks differ: in the data (answers of the training rows), and in what the SFT model does with them."""
+    """How the tasks differ: in the data (answers of the training rows), and in what the first reference does with them.
+
+    Its columns begin with its name; in a study without a reference they are the subject's.
+    """
     rows = []
+    run = results.featured[0]
     for task in results.tasks:
         answers = sorted(len(row.answer) for row in results.train if row.task == task)
-        answered = [p for model in results.models["sft"] for p in model.predictions if p["task"] == task]
-        rewards = [reward_of(p) for p in answered]
+        answered = [p for model in results.models[run] for p in model.predictions if p.task == task]
+        rewards = [earned(p) for p in answered]
         row: Row = {
             "task": task,
             "train_rows": len(answers),
@@ -190,14 +196,14 @@ def heterogeneity(results: Results) -> list[Row]:
             "answer_chars_mean": fmean(answers) if answers else None,
             "answer_chars_median": answers[len(answers) // 2] if answers else None,
             "answer_chars_max": answers[-1] if answers else None,
-            "sft_answer_chars_mean": fmean(len(p["output"]) for p in answered),
-            "sft_over_40_chars": 100 * fmean(len(p["output"]) > 40 for p in answered),
-            "sft_accuracy": 100 * fmean(p["correct"] for p in answered),
-            "sft_reward_mean": fmean(rewards),
+            f"{run}_answer_chars_mean": fmean(len(p.first.output) for p in answered),
+            f"{run}_over_40_chars": 100 * fmean(len(p.first.output) > 40 for p in answered),
+            f"{run}_accuracy": 100 * fmean(correct(p) for p in answered),
+            f"{run}_reward_mean": fmean(rewards),
         }
         if results.comparable:
-            row["sft_accuracy_paper"] = results.paper("sft", f"accuracy_{task}")
-        row |= {f"sft_reward_{name}": share for name, share in histogram(rewards).items()}
+            row[f"{run}_accuracy_paper"] = results.paper(run, f"accuracy_{task}")
+        row |= {f"{run}_reward_{name}": share for name, share in histogram(rewards).items()}
         rows.append(row)
     return rows
 

@@ -22,22 +22,25 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure of a task in the report: the mean over its rows of one score, or of the reward.
+    """A figure of a task in the report: the mean over its rows of a score, of the reward, or of what a function says.
 
     name: its key in tables and commands; no other task may have the same
     title: column heading, which ends in ` %` where `percent`
-    score: a key of `Verdict.scores`; None for the reward
+    score: a key of `Verdict.scores`; None for the reward; or a function of the judgements of all answers to a row, such
+        as `hargo.tasks.sampled.pass_at` gives. A row too long for the model, which has no answer, counts 0 to that
     percent: whether a mean between 0 and 1 is shown as a percentage
     decimals: for tables
     headline: whether it belongs in the headline table, where it is tested; else in the task's own table alone
+    answers: how many answers to a row it needs, at least; a model that gives fewer does not have the figure
     """
 
     name: str
     title: str
-    score: str | None = None
+    score: str | Callable[[Sequence[Verdict]], float] | None = None
     percent: bool = False
     decimals: int = 2
     headline: bool = True
+    answers: int = 1
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from typing import Any
 from hargo import tasks
 from hargo.config import Study, study_from
 from hargo.data.records import Row, save_rows
+from hargo.evaluation import predictions as files
 from hargo.evaluation.metrics import summarise
+from hargo.evaluation.predictions import Prediction
 from hargo.io import write_json, write_jsonl, write_text
 from hargo.layout import StudyFolder
 
@@ -24,6 +26,7 @@ SKILL = {
     "b1": {"race_c": 0.78, "race_fortran": 0.84, "mlperf": 0.57, "plp": 0.78},
     "b2": {"race_c": 0.78, "race_fortran": 0.83, "mlperf": 0.53, "plp": 0.76},
 }
+OTHER = SKILL["grpo"]
 SENTENCES = [
     "The Devign dataset is used for defect detection.",
     "CodeT5 supports code summarization and code generation in one framework.",
@@ -80,10 +83,8 @@ def assess(row: Row, output: str, rng: random.Random) -> tuple[float | None, tas
     return task.reward([output], [row.answer])[0], task.judge([output], [row.answer])[0]
 
 
-def predict(
-    items: list[Row], skill: dict[str, float], rng: random.Random, tokens: int | None = 3
-) -> list[dict[str, Any]]:
-    found = []
+def predict(items: list[Row], skill: dict[str, float], rng: random.Random, tokens: int | None = 3) -> list[Prediction]:
+    found: list[dict[str, Any]] = []
     for row in items:
         output = answer(row, skill[row.task], rng)
         reward, verdict = assess(row, output, rng)
@@ -106,7 +107,7 @@ def predict(
             found[-1]["choice"] = {"yes": round(math.log(sure), 4), "no": round(math.log(1 - sure), 4)}
             other = min(0.97, max(0.03, sure + rng.gauss(0, 0.2)))
             found[-1]["perturbed"] = {"rename": {"yes": math.log(other), "no": math.log(1 - other)}}
-    return found
+    return [Prediction.of(record) for record in found]
 
 
 def steps(method: str, rng: random.Random, count: int = 40) -> list[dict[str, Any]]:
@@ -154,8 +155,8 @@ def write(folder: Path, study: Study, per_task: int = 30) -> Path:
             )
             write_json(trained / "run.json", run)
             where = at.evaluation(method, seed)
-            predictions = predict(items, SKILL[method], rng)
-            write_jsonl(where / "predictions.jsonl", predictions)
+            predictions = predict(items, SKILL.get(method, OTHER), rng)
+            files.write(where / "predictions.jsonl", predictions)
             write_json(where / "metrics.json", summarise(predictions))
             write_json(where / "run.json", run)
     where = at.baselines
@@ -163,8 +164,8 @@ def write(folder: Path, study: Study, per_task: int = 30) -> Path:
     for name, skill in share.items():
         predictions = predict(items, dict.fromkeys(SKILL["sft"], skill), random.Random(name), tokens=None)
         if name == "tf-idf-lr":
-            predictions = [p for p in predictions if p["task"].startswith("race")]
-        write_jsonl(where / f"predictions-{name}.jsonl", predictions)
+            predictions = [p for p in predictions if p.task.startswith("race")]
+        files.write(where / f"predictions-{name}.jsonl", predictions)
     write_json(where / "metrics.json", {})
     leak = {"rows": per_task, "exact": 100.0, "masked": 100.0, "near": 100.0, "told": {"rows": 9, "right": 95.0}}
     audited = {"race_fortran": {"leakage": leak, "conflicts": {"ceiling": 88.25}}}

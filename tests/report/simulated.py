@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import report_tree
@@ -22,11 +21,12 @@ import report_tree
 from hargo.config import Study
 from hargo.data.records import Row
 from hargo.evaluation import statistics
+from hargo.evaluation.predictions import Answer, Prediction
 from hargo.evaluation.statistics import LEVEL
-from hargo.report import versus
-from hargo.report.compare import gap, mcnemar
-from hargo.report.controls import controls
+from hargo.report import two_studies
+from hargo.report.comparisons import gap, mcnemar
 from hargo.report.results import Model, Results
+from hargo.report.sections.ablation import controls
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence.md"
 BEGIN, END = "<!-- simulated studies -->", "<!-- end of simulated studies -->"
@@ -101,9 +101,14 @@ def _study(seeds: tuple[int, ...]) -> Study:
     return report_tree.study(seeds=list(seeds), tasks=["mlperf"], methods={METHOD: None})
 
 
-def _predictions(rows: list[Row], right: np.ndarray) -> list[dict[str, Any]]:
+def _predictions(rows: list[Row], right: np.ndarray) -> list[Prediction]:
     return [
-        {"id": row.id, "task": row.task, "correct": ok, "scores": {"em": float(ok)}}
+        Prediction(
+            id=row.id,
+            task=row.task,
+            reference="",
+            answers=(Answer(parsed=None, correct=ok, scores={"em": float(ok)}, output="", reward=None),),
+        )
         for row, ok in zip(rows, right.tolist(), strict=True)
     ]
 
@@ -112,7 +117,9 @@ def verdicts(world: World, rng: np.random.Generator) -> dict[str, bool]:
     """Whether each verdict of the report says that something is different."""
     study = results(world, rng, level=(level := world.level(rng)))
     found = gap(study, METHOD, "sft", "em")
-    other = versus.difference(study, results(World(world.seeds, world.groups), rng, 100, level), METHOD, "em", True)
+    other = two_studies.difference(
+        study, results(World(world.seeds, world.groups), rng, 100, level), METHOD, "em", True
+    )
     assert found is not None and other is not None
     (line,) = [line for block in controls(study) for line in getattr(block, "items", [])]
     return {

@@ -12,10 +12,11 @@ import report_tree
 from hargo import provenance
 from hargo.config import Study
 from hargo.io import read_json, write_json
-from hargo.report import content, markdown
 from hargo.report.build import build
 from hargo.report.drift import drift
+from hargo.report.render import markdown
 from hargo.report.results import read
+from hargo.report.sections import sections
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def root(study: Study, tree: Path, tmp_path: Path) -> Path:
 
 def test_the_study_that_was_run_has_no_warning(study: Study, root: Path) -> None:
     assert drift(study, root) == []
-    assert "Not the study that was run" not in markdown.render("x", content.sections(read(study, root), set()))
+    assert "Not the study that was run" not in markdown.render("x", sections(read(study, root), set()))
     free = {"evaluation": {"tie": 0.01}, "sft": {"checkpoint_every": 7}, "rl": {"checkpoint_every": 7}}
     assert drift(report_tree.study(**free), root) == []
 

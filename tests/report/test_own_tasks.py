@@ -12,14 +12,18 @@ import pytest
 from hargo.config import Study, study_from
 from hargo.data.records import Row, save_rows
 from hargo.errors import UserError
-from hargo.evaluation.measures import metrics
-from hargo.evaluation.metrics import confusion, summarise
+from hargo.evaluation import predictions as files
+from hargo.evaluation.confusion import confusion
+from hargo.evaluation.headline import metrics
+from hargo.evaluation.metrics import summarise
 from hargo.evaluation.run import judge
 from hargo.io import write_json, write_jsonl
 from hargo.layout import StudyFolder
-from hargo.report import compare, content, level, markdown
+from hargo.report import comparisons, level
 from hargo.report.build import build
+from hargo.report.render import markdown
 from hargo.report.results import Results, read
+from hargo.report.sections import sections
 from hargo.tasks import Measure, Task
 
 N = 20
@@ -62,9 +66,9 @@ def results(study: Study, tmp_path: Path) -> Results:
             trained = StudyFolder(root).run(method, seed)
             write_jsonl(trained / "metrics.jsonl", [{"step": 1, "loss": 1.0}])
             where = StudyFolder(root).evaluation(method, seed)
-            write_jsonl(where / "predictions.jsonl", judge(rows, answers, extra))
+            files.write(where / "predictions.jsonl", judge(rows, answers, extra))
     near = judge(rows, [right(row, i, 0.75) for i, row in enumerate(rows)], [{}] * len(rows))
-    write_jsonl(root / "evaluate/baselines/predictions-1-NN.jsonl", near)
+    files.write(root / "evaluate/baselines/predictions-1-NN.jsonl", near)
     write_json(root / "evaluate/baselines/metrics.json", {})
     return read(study, root)
 
@@ -77,7 +81,7 @@ def test_a_baseline_that_keeps_up_on_an_own_task_is_warned_of(results: Results) 
 
 
 def test_own_tasks_are_tested_and_the_papers_numbers_are_not_beside_them(results: Results, tmp_path: Path) -> None:
-    assert set(compare.headline_metrics(results)) == {"win_rate", "accuracy_lookup", "deadlock_f1", "race_f1"}
+    assert set(comparisons.headline_metrics(results)) == {"win_rate", "accuracy_lookup", "deadlock_f1", "race_f1"}
     build(results.study, results.folder, tmp_path / "out")
     with (tmp_path / "out" / "evidence.csv").open(encoding="utf-8", newline="") as file:
         assert {"accuracy_lookup", "deadlock_f1"} <= {row["metric"] for row in csv.DictReader(file)}
@@ -90,14 +94,14 @@ def test_own_tasks_are_tested_and_the_papers_numbers_are_not_beside_them(results
 
 def test_yes_no_tasks_are_pooled_with_those_of_the_same_question_only(results: Results) -> None:
     model = results.models["sft"][0]
-    races = [p for p in model.predictions if p["task"] == "race_c"]
+    races = [p for p in model.predictions if p.task == "race_c"]
     assert model.metrics["race"] == confusion(races) and model.figures["race_f1"] == pytest.approx(90)
     assert model.figures["deadlock_f1"] == 0 and model.metrics["tasks"]["deadlock"]["confusion"]["fn"] == N / 2
     assert [(pool.name, names) for pool, names in results.pools.items()] == [
         ("deadlock", ["deadlock"]),
         ("race", ["race_c"]),
     ]
-    text = markdown.render("x", content.sections(results, set()))
+    text = markdown.render("x", sections(results, set()))
     assert text.count("calibration, mean ± deviation over seeds") == 2
     assert "Deadlock, positive class: yes" in text and "Data race, C/C++, positive class: yes" in text
 

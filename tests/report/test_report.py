@@ -14,17 +14,22 @@ import pytest
 import report_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_metrics import prediction
 
 from hargo.config import Study
 from hargo.errors import UserError
 from hargo.evaluation import calibration
+from hargo.evaluation.predictions import Prediction
 from hargo.evaluation.statistics import need
 from hargo.io import read_jsonl, write_json, write_jsonl
-from hargo.report import compare, content, evidence, leakage, markdown, tables
+from hargo.report import comparisons, marks, similarity, tables, verdicts
 from hargo.report.blocks import Table
-from hargo.report.build import PLOTS, build, print_headline
+from hargo.report.build import build, print_headline
+from hargo.report.figures import FIGURES
 from hargo.report.power import power
+from hargo.report.render import markdown
 from hargo.report.results import Results, read
+from hargo.report.sections import leakage, sections
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -37,7 +42,7 @@ def test_everything_that_the_workflow_declares_is_written(out: Path) -> None:
     for name in (*(f"{name}.csv" for name in names), "report.md", "report.html"):
         assert (out / name).stat().st_size > 0
     names = {path.name for path in (out / "figures").iterdir()}
-    assert names == {f"{figure}.{kind}" for figure in PLOTS for kind in ("svg", "png")}
+    assert names == {f"{figure}.{kind}" for figure in FIGURES for kind in ("svg", "png")}
 
 
 def test_summary_by_hand(out: Path, tree: Path) -> None:
@@ -97,59 +102,59 @@ def outcomes(results: Results, method: str, won: dict[int, int]) -> Results:
     """The results with the first `won[seed]` rows of `method` won and the others lost."""
     models = []
     for m in results.models[method]:
-        kinds = {p["id"]: "won" if i < won[m.seed or 0] else "lost" for i, p in enumerate(m.predictions)}
+        kinds = {p.id: "won" if i < won[m.seed or 0] else "lost" for i, p in enumerate(m.predictions)}
         models.append(replace(m, outcomes=kinds))
     return replace(results, models=results.models | {method: models})
 
 
 def test_a_gap_that_seeds_explain_is_not_distinguishable(results: Results) -> None:
     near = outcomes(outcomes(results, "grpo", {0: 40, 1: 40}), "hargo", {0: 44, 1: 72})
-    found = compare.gap(near, "hargo", "grpo", "win_rate")
+    found = comparisons.gap(near, "hargo", "grpo", "win_rate")
     assert found is not None and found.gap == pytest.approx(22.5)
     assert found.interval[0] > 0 and not found.distinguishable
     steady = outcomes(near, "hargo", {0: 58, 1: 58})
-    found = compare.gap(steady, "hargo", "grpo", "win_rate")
+    found = comparisons.gap(steady, "hargo", "grpo", "win_rate")
     assert found is not None and found.gap == pytest.approx(22.5) and found.distinguishable
-    marks = {row["method"]: row["win_rate_marks"] for row in evidence.annotate(steady, tables.summary(steady)[:3])}
-    assert marks["hargo"] == "*†" and "†" not in marks["sft"]
-    assert any("from GRPO" in line and "WinRate: HARGO (+22.50" in line for line in evidence.verdicts(steady))
+    told = {row["method"]: row["win_rate_marks"] for row in marks.annotate(steady, tables.summary(steady)[:3])}
+    assert told["hargo"] == "*†" and "†" not in told["sft"]
+    assert any("from GRPO" in line and "WinRate: HARGO (+22.50" in line for line in verdicts.verdicts(steady))
 
 
 def test_one_seed_calls_no_method_different(results: Results) -> None:
     far = outcomes(outcomes(results, "grpo", {0: 0, 1: 0}), "hargo", {0: 80, 1: 80})
-    found = compare.gap(far, "hargo", "grpo", "win_rate")
+    found = comparisons.gap(far, "hargo", "grpo", "win_rate")
     assert found is not None and found.interval == (100, 100) and found.distinguishable
     one = replace(far, models={k: v[:1] for k, v in far.models.items()}, study=report_tree.study(seeds=[0]))
-    single = compare.gap(one, "hargo", "grpo", "win_rate")
+    single = comparisons.gap(one, "hargo", "grpo", "win_rate")
     assert single is not None and not single.distinguishable and "seeds unknown" in single.reading
-    assert "With one seed no method can be called different from SFT." in evidence.verdicts(one)
-    assert any("One seed" in str(block) for block in content.sections(one, set())[0].blocks)
+    assert "With one seed no method can be called different from SFT." in verdicts.verdicts(one)
+    assert any("One seed" in str(block) for block in sections(one, set())[0].blocks)
 
 
 def test_equal_methods_are_said_to_be_equal(results: Results) -> None:
     same = replace(results, models=dict.fromkeys(("sft", "grpo", "hargo"), results.models["sft"]))
-    assert [line for line in evidence.verdicts(same) if line.startswith("Nothing is distinguishable")] == [
+    assert [line for line in verdicts.verdicts(same) if line.startswith("Nothing is distinguishable")] == [
         f"Nothing is distinguishable from {name} on any headline metric." for name in ("SFT", "GRPO")
     ]
 
 
 @pytest.mark.parametrize("metric", list(tables.METRICS))
 def test_bootstrap_surrounds_the_gap_and_turns_with_it(results: Results, metric: str) -> None:
-    ahead, behind = compare.gap(results, "hargo", "sft" if metric != "win_rate" else "grpo", metric), None
+    ahead, behind = comparisons.gap(results, "hargo", "sft" if metric != "win_rate" else "grpo", metric), None
     assert ahead is not None
-    behind = compare.gap(results, ahead.second, "hargo", metric)
+    behind = comparisons.gap(results, ahead.second, "hargo", metric)
     assert behind is not None
     assert ahead.interval[0] <= ahead.gap <= ahead.interval[1]
     assert ahead.interval == pytest.approx((-behind.interval[1], -behind.interval[0]))
     value = tables.over_seeds(results.models["hargo"], metric)
-    own = compare.evidence(results).curves("hargo", metric)
+    own = comparisons.evidence(results).curves("hargo", metric)
     assert value is not None and own is not None and own[0].mean() == pytest.approx(value.mean)
 
 
 def test_mcnemar_counts_rows(results: Results) -> None:
-    name, seed, ours, theirs, p, corrected = compare.mcnemar(results, "sft")[0]
+    name, seed, ours, theirs, p, corrected = comparisons.mcnemar(results, "sft")[0]
     a, b = (results.models[m][0].predictions for m in (name, "sft"))
-    right = [(x["correct"], y["correct"]) for x, y in zip(a, b, strict=True)]
+    right = [(x.first.correct, y.first.correct) for x, y in zip(a, b, strict=True)]
     assert (name, seed, ours, theirs) == ("grpo", 0, right.count((True, False)), right.count((False, True)))
     assert corrected >= p
 
@@ -161,9 +166,9 @@ def test_calibration_is_shown_where_it_was_recorded(out: Path, results: Results)
     (row,) = re.findall(r"^\| HARGO \| ([0-9.]+) ± [0-9.]+ \|", section, re.MULTILINE)
     found = [calibration.calibration(model.predictions) for model in results.models["hargo"]]
     assert float(row) == pytest.approx(sum(c["ece"] for c in found if c) / 2, abs=0.05)
-    bare = [replace(m, predictions=[p | {"choice": None} for p in m.predictions]) for m in results.models["sft"]]
+    bare = [replace(m, predictions=[replace(p, choice=None) for p in m.predictions]) for m in results.models["sft"]]
     none = replace(results, models={"sft": bare})
-    assert not any(section.anchor == "calibration" for section in content.sections(none, set()))
+    assert not any(section.anchor == "calibration" for section in sections(none, set()))
 
 
 def test_leakage_is_on_the_page(out: Path) -> None:
@@ -175,18 +180,18 @@ def test_leakage_is_on_the_page(out: Path) -> None:
 
 def test_race_metrics_by_the_nearest_training_program(results: Results) -> None:
     """All rows stand in training; taking the shortest ones out of it leaves them with less similar neighbours."""
-    assert set(leakage.bands(results).values()) == {"1: a twin"}
+    assert set(similarity.bands(results).values()) == {"1: a twin"}
     race = {row.id for row in results.eval if row.task.startswith("race")}
-    assert set(leakage.bands(results)) == race
+    assert set(similarity.bands(results)) == race
     shortest = min(len(row.prompt.split()) for row in results.eval if row.id in race)
     fewer = replace(results, train=[row for row in results.train if len(row.prompt.split()) > shortest])
-    place = leakage.bands(fewer)
+    place = similarity.bands(fewer)
     near, twin = (sum(value.startswith(band) for value in place.values()) for band in ("0.", "1"))
     assert near + twin + sum(value == "below 0.8" for value in place.values()) == 40 and twin < 40
     (table,) = leakage.similar(fewer)
     assert isinstance(table, Table)
     sft = next(row for row in table.rows if row[0] == "SFT")
-    shown = [band for band, _, _ in leakage.BANDS if band in place.values()]
+    shown = [band for band, _, _ in similarity.BANDS if band in place.values()]
     accuracy = [float(cell) for cell in sft[1::2]]
     counts = [sum(value == band for value in place.values()) for band in shown]
     whole = sum(a * n for a, n in zip(accuracy, counts, strict=True)) / 40
@@ -196,7 +201,7 @@ def test_race_metrics_by_the_nearest_training_program(results: Results) -> None:
 
 def test_tables_of_gaps_and_of_similarity(out: Path, results: Results) -> None:
     gaps = {(r["metric"], r["reference"], r["method"]): r for r in table(out / "evidence.csv")}
-    found = compare.gap(results, "hargo", "grpo", "em")
+    found = comparisons.gap(results, "hargo", "grpo", "em")
     assert found is not None
     row = gaps["em", "grpo", "hargo"]
     assert float(row["gap"]) == pytest.approx(found.gap, abs=1e-5)
@@ -210,13 +215,13 @@ def test_tables_of_gaps_and_of_similarity(out: Path, results: Results) -> None:
 
 
 def test_flips_by_hand() -> None:
-    def row(before: float, after: float | None) -> dict[str, Any]:
+    def row(before: float, after: float | None) -> Prediction:
         def choice(p: float) -> dict[str, float]:
             return {"yes": math.log(p), "no": math.log(1 - p)}
 
-        return {"choice": choice(before)} | ({"perturbed": {"rename": choice(after)}} if after else {})
+        return prediction(choice=choice(before), perturbed={"rename": choice(after)} if after else {})
 
-    rows = [row(0.9, 0.4), row(0.9, 0.6), row(0.2, 0.3), row(0.2, 0.7), row(0.5, None), {"choice": None}]
+    rows = [row(0.9, 0.4), row(0.9, 0.6), row(0.2, 0.3), row(0.2, 0.7), row(0.5, None), prediction()]
     assert leakage.flip_rate(rows, "rename") == (2, 4)
     assert leakage.flip_rate(rows, "resize") == (0, 0)
 
@@ -231,7 +236,7 @@ def test_flips_are_shown_for_what_was_asked(results: Results) -> None:
 
 def test_power_says_what_a_difference_needs(results: Results) -> None:
     text = power(results, "win_rate", 4.0, "hargo", "grpo")
-    found = compare.evidence(results).difference("hargo", "grpo", "win_rate")
+    found = comparisons.evidence(results).difference("hargo", "grpo", "win_rate")
     assert found is not None
     asked = need(4.0, found, 80, 2)
     assert f"{asked.rows} rows and 2 seeds" in text or "no number of rows" in text
@@ -283,7 +288,7 @@ def test_runs_with_other_versions_are_pointed_out(study: Study, tree: Path, tmp_
     write_json(
         root / "train/sft/seed0/run.json", {"versions": {"torch": "1.0"}, "git": {"revision": "b" * 40, "dirty": True}}
     )
-    text = markdown.render("x", content.sections(read(study, root), set()))
+    text = markdown.render("x", sections(read(study, root), set()))
     assert "differ in their software" in text and "torch 1.0" in text and "not committed" in text
 
 
@@ -294,11 +299,11 @@ def test_the_papers_numbers_stand_beside_its_own_tasks_and_protocol_only(results
 
     row = {row["method"]: row for row in tables.summary(paper())}["hargo"]
     assert row["win_rate_paper"] == 54.62 and row["accuracy_mlperf_paper"] == 56.04
-    text = markdown.render("x", content.sections(paper(), set()))
+    text = markdown.render("x", sections(paper(), set()))
     assert "| paper |" in text and "one seed, without intervals" in text
     fewer = paper(tasks=["race_c", "race_fortran", "plp"])
     for other in (fewer, results):
-        text = markdown.render("x", content.sections(other, set()))
+        text = markdown.render("x", sections(other, set()))
         assert "| paper |" not in text and "54.62" not in text and "(the paper: 58)" not in text
         assert "not comparable and left out" in text
 
@@ -329,9 +334,9 @@ def test_study_without_methods_or_some_tasks(tmp_path: Path) -> None:
     assert "HARGO against GRPO" not in (tmp_path / "out/report.md").read_text(encoding="utf-8")
 
 
-def test_headline_is_plain_in_a_log(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    print_headline(out)
+def test_headline_is_plain_in_a_log(study: Study, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_headline(study, out)
     text = capsys.readouterr().out
     assert "\x1b" not in text and "HARGO" in text and "…" not in text and str(out / "report.html") in text
     with pytest.raises(UserError, match="run `hargo report` first"):
-        print_headline(out / "nowhere")
+        print_headline(study, out / "nowhere")

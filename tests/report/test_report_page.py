@@ -22,10 +22,16 @@ from hypothesis import strategies as st
 
 from hargo.config import Study
 from hargo.data.records import Row
-from hargo.report import answers, figures, markdown, page, tables
+from hargo.evaluation.predictions import Answer, Prediction
+from hargo.report import tables
 from hargo.report.blocks import Table
-from hargo.report.build import PLOTS, build
+from hargo.report.build import build
+from hargo.report.figures import FIGURES
+from hargo.report.figures.style import draw
+from hargo.report.render import html as page
+from hargo.report.render import markdown
 from hargo.report.results import Results
+from hargo.report.sections import classes
 
 
 class Page(HTMLParser):
@@ -78,10 +84,10 @@ def test_model_text_arrives_whole_and_only_as_data(html: str, results: Results) 
         assert evil in data["texts"]
         assert evil not in html
     for run, model in zip(data["runs"], [m for ms in results.models.values() for m in ms], strict=True):
-        assert [data["texts"][i] for i in run["t"]] == [p["output"] for p in model.predictions]
+        assert [data["texts"][i] for i in run["t"]] == [p.first.output for p in model.predictions]
     hargo = data["runs"][data["first"]]
-    assert hargo["name"] == "HARGO, seed 0" and data["runs"][hargo["sft"]]["name"] == "SFT, seed 0"
-    base = data["runs"][hargo["sft"]]
+    assert hargo["name"] == "HARGO, seed 0" and data["runs"][hargo["base"]]["name"] == "SFT, seed 0"
+    base = data["runs"][hargo["base"]]
     won = sum(a - b > data["tie"] for a, b in zip(hargo["r"], base["r"], strict=True))
     assert won == sum(o == "won" for o in results.models["hargo"][0].outcomes.values())
 
@@ -114,8 +120,8 @@ def test_rows_that_training_has_not_seen_have_their_own_accuracy(results: Result
     model = results.models["sft"][0]
     parts = [tables.accuracy_where(model, split, "race_c", kind) for kind in ("family", "names")]
     assert sum(parts) / 2 == pytest.approx(model.figures["accuracy_race_c"])
-    text = " ".join(block.caption for block in answers.classes(split) if isinstance(block, Table))
-    assert "whole family" in text and not any("whole family" in str(block) for block in answers.classes(results))
+    text = " ".join(block.caption for block in classes.blocks(split) if isinstance(block, Table))
+    assert "whole family" in text and not any("whole family" in str(block) for block in classes.blocks(results))
 
 
 def test_audit_text_is_shown_but_not_markup(html: str, out: Path) -> None:
@@ -129,7 +135,7 @@ def test_markdown_tables_keep_their_columns() -> None:
 
 
 def test_figures_are_the_same_bytes_again(results: Results, out: Path, tmp_path: Path) -> None:
-    drawn = figures.draw(results, tmp_path, PLOTS)
+    drawn = draw(results, tmp_path, FIGURES)
     for path in sorted((out / "figures").iterdir()):
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
     assert all(not re.search(r"\d{4}-\d\d-\d\dT", svg) for svg in drawn.values())
@@ -144,10 +150,16 @@ def test_a_full_sized_study_stays_below_ten_megabytes(results: Results) -> None:
     base = results.models["hargo"][0]
 
     def model(seed: int) -> Any:
+        texts = ("".join(rng.choices("abcdefgh ", k=letters[row.task])) for row in rows)
         made = [
-            {"id": r.id, "task": r.task, "output": "".join(rng.choices("abcdefgh ", k=letters[r.task])),
-             "reward": rng.random(), "correct": True} for r in rows
-        ]  # fmt: skip
+            Prediction(
+                id=row.id,
+                task=row.task,
+                reference=row.answer,
+                answers=(Answer(parsed=None, correct=True, output=text, reward=rng.random()),),
+            )
+            for row, text in zip(rows, texts, strict=True)
+        ]
         return replace(base, seed=seed, predictions=made, outcomes={r.id: "won" for r in rows})
 
     names = ["sft", "grpo", "hargo", *(f"m{i}" for i in range(9))]
@@ -173,7 +185,7 @@ def test_page_in_a_browser(out: Path, results: Results, tmp_path: Path) -> None:
     if browser is None:
         (pytest.fail if os.environ.get("HARGO_REQUIRE_BROWSER") == "1" else pytest.skip)("no chromium on PATH")
     dom = dump(browser, out / "report.html", tmp_path / "one")
-    assert "<title>HARGO study: synthetic</title>" in dom
+    assert "<title>Study synthetic</title>" in dom
     assert dom.count('class="answer"') == 25
     assert "80 answers, page 1 of 4" in dom
 
@@ -200,9 +212,9 @@ def test_page_in_a_browser(out: Path, results: Results, tmp_path: Path) -> None:
     html = html.replace("script-src 'sha256-", f"script-src 'sha256-{digest}' 'sha256-", 1)
     (tmp_path / "acted.html").write_text(html.replace("</body>", f"<script>{act}</script></body>"), encoding="utf-8")
     dom = dump(browser, tmp_path / "acted.html", tmp_path / "two")
-    ours, theirs = ({p["id"]: p for p in results.models[m][1].predictions} for m in ("hargo", "grpo"))
+    ours, theirs = ({p.id: p for p in results.models[m][1].predictions} for m in ("hargo", "grpo"))
     rows = [name for name in ours if name.startswith("mlperf")]
-    lost = sum((theirs[name]["reward"] or 0) > (ours[name]["reward"] or 0) for name in rows)
+    lost = sum(theirs[name].first.earned > ours[name].first.earned for name in rows)
     assert lost and f"<title>{lost} answers, page 1 of 1</title>" in dom
     # row 2 of every task holds a prompt with </script>; it is text, and no script of it has run
     assert "4 answers, page 1 of 1" in dom and "against GRPO, seed 1" in dom

@@ -13,12 +13,13 @@ from simulated import World, apart, together
 from hargo.data.records import Row
 from hargo.evaluation import statistics
 from hargo.evaluation.statistics import Difference
-from hargo.report import evidence
+from hargo.report import verdicts
 from hargo.report.blocks import Items, Table, Text
-from hargo.report.compare import Evidence, Gap, gap, matched, mcnemar
-from hargo.report.controls import controls
+from hargo.report.comparisons import Evidence, Gap, gap, gap_table, matched, mcnemar
 from hargo.report.groups import FAMILIES, NEAR, Grouping, grouping
 from hargo.report.results import Results
+from hargo.report.sections import evidence
+from hargo.report.sections.ablation import controls
 
 
 @pytest.fixture(autouse=True)
@@ -162,13 +163,13 @@ def test_what_could_go_unnoticed_stands_beside_what_is_not_distinguishable() -> 
     # no model is further than 50 points from the level of WinRate
     wide = replace(vague, metric="win_rate", found=replace(vague.found, seeds=18.0))
     assert 50 < wide.detectable < 100, wide.detectable
-    assert replace(wide, second="sft").reading.endswith("a difference of any size could go unnoticed")
+    assert replace(wide, from_level=True).reading.endswith("a difference of any size could go unnoticed")
     assert wide.reading.endswith(f"a difference below {wide.detectable:.2f} could go unnoticed")
     one = study(seeds=1)
     single = gap(one, simulated.METHOD, "sft", "em")
     assert single is not None and "unnoticed, by the rows alone" in single.reading
-    assert any(re.search(r"headline metric; .* unnoticed on EM", line) for line in evidence.verdicts(study(seeds=5)))
-    row = evidence.table(study(seeds=5))[0]
+    assert any(re.search(r"headline metric; .* unnoticed on EM", line) for line in verdicts.verdicts(study(seeds=5)))
+    row = gap_table(study(seeds=5))[0]
     assert row["groups"] == 60 and row["detectable"] > 0
 
 
@@ -196,9 +197,10 @@ def test_a_control_far_ahead_with_two_seeds_is_not_cleared() -> None:
     two = study(seeds=2)
     models = []
     for model, extra in zip(two.models["sft"], (12, 24), strict=True):
-        wrong = [i for i, p in enumerate(model.predictions) if not p["correct"]][:extra]
+        wrong = [i for i, p in enumerate(model.predictions) if not p.first.correct][:extra]
         better = [
-            p | {"correct": True, "scores": {"em": 1.0}} if i in wrong else p for i, p in enumerate(model.predictions)
+            replace(p, answers=(replace(p.first, correct=True, scores={"em": 1.0}),)) if i in wrong else p
+            for i, p in enumerate(model.predictions)
         ]
         models.append(replace(model, method=simulated.METHOD, predictions=better))
     text = line(replace(two, models={**two.models, simulated.METHOD: models}))

@@ -13,10 +13,11 @@ from hargo.cli.common import write_study
 from hargo.config import load_study
 from hargo.data.records import Row, load_rows, save_rows
 from hargo.errors import UserError
+from hargo.evaluation import predictions as files
 from hargo.evaluation.metrics import summarise
 from hargo.io import read_jsonl, write_json, write_jsonl
 from hargo.report.results import Results, read
-from hargo.report.versus import difference, versus
+from hargo.report.two_studies import difference, versus
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         for p in rows:
             p["scores"] = dict.fromkeys(p["scores"], 1.0)
         write_jsonl(path, rows)
-        write_json(path.with_name("metrics.json"), summarise(rows))
+        write_json(path.with_name("metrics.json"), summarise(files.read(path)))
     return folder / "one", folder / "two"
 
 

@@ -31,5 +31,6 @@ class ReportOptions(Options):
     )
     references: Names = Field(
         [],
-        description="The runs that every other is held against, WinRate against the first; by default SFT and GRPO.",
+        description="The runs that every other is held against, WinRate against the first, and the subject in detail "
+        "against the last; by default SFT and GRPO.",
     )

@@ -11,24 +11,24 @@ from hargo.report.blocks import Block, Items, Table, Verbatim, Warn
 from hargo.report.results import Results
 
 
-def provenance(results: Results) -> list[Block]:
+def blocks(results: Results) -> list[Block]:
     """Versions, revision, machine and seconds per stage; a warning where runs of one study differ in versions."""
     runs = [run for found in results.runs.values() for run in found]
     if not runs:
         return [Items(["No run.json beside the results: versions and times are unknown."])]
-    blocks: list[Block] = []
+    made: list[Block] = []
     versions = _distinct(_joined(run.get("versions")) for run in runs)
     revisions = _distinct(_revision(run.get("git")) for run in runs)
     if len(versions) > 1 or len(revisions) > 1:
-        blocks.append(
+        made.append(
             Warn(
                 "Runs of this study differ in their software",
                 [f"Revisions: {', '.join(revisions)}.", *(f"Versions: {text}." for text in versions)],
             )
         )
     if any("with changes" in revision for revision in revisions):
-        blocks.append(Warn("Uncommitted changes", ["Some runs used a working tree that was not committed."]))
-    blocks.append(
+        made.append(Warn("Uncommitted changes", ["Some runs used a working tree that was not committed."]))
+    made.append(
         Items(
             [
                 f"Code: {', '.join(revisions)}.",
@@ -40,12 +40,10 @@ def provenance(results: Results) -> list[Block]:
         )
     )
     rows = [[stage, str(len(found)), *_seconds(found)] for stage, found in results.runs.items()]
-    blocks.append(
-        Table(["Stage", "Runs", "Seconds, all", "Longest"], rows, "Wall time. Every run.json holds its study.")
-    )
+    made.append(Table(["Stage", "Runs", "Seconds, all", "Longest"], rows, "Wall time. Every run.json holds its study."))
     study = yaml.safe_dump(results.study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    blocks.append(Verbatim("The study, every key", study, shown=False))
-    return blocks
+    made.append(Verbatim("The study, every key", study, shown=False))
+    return made
 
 
 def _seconds(runs: list[dict[str, Any]]) -> list[str]:

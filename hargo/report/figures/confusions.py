@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hargo import tasks
-from hargo.report.figures import Plots
 from hargo.report.results import Results, title
 from hargo.report.tables import counts
 
@@ -56,6 +55,3 @@ def _confusion(axis: Axes, found: dict[str, float], positive: str) -> None:
     axis.grid(visible=False)
     for spine in axis.spines.values():
         spine.set_visible(False)
-
-
-FIGURES: Plots = {"confusions": confusions}

@@ -26,8 +26,8 @@
     return block;
   };
 
-  // the run that another is held against: the SFT model of its seed, or the one that was chosen
-  const against = (run) => data.runs[fields.base.value === "" ? run.sft : Number(fields.base.value)];
+  // the run that another is held against: the first reference's of its seed, or the one that was chosen
+  const against = (run) => data.runs[fields.base.value === "" ? run.base : Number(fields.base.value)];
   const outcome = (run, base, row) => {
     const gap = run.r[row] - base.r[row];
     return Math.abs(gap) <= data.tie ? "tied" : gap > 0 ? "won" : "lost";

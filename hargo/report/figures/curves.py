@@ -11,17 +11,15 @@ from matplotlib.figure import Figure
 
 from hargo import tasks
 from hargo.evaluation.calibration import BINS, curve, reliability, scored
-from hargo.report.calibration import of_tasks
-from hargo.report.figures import MUTED, PAPER, Plots, colour
+from hargo.report.figures.style import MUTED, PAPER, colour
 from hargo.report.results import Results, title
 
 _DASHES = (0, (3, 2))
 
 
 def _shown(results: Results, names: Sequence[str]) -> list[str]:
-    """SFT, GRPO and HARGO, as far as they recorded P(yes) on these tasks; lines of more would hide one another."""
-    methods = [m for m in ("sft", "grpo", "hargo") if m in results.models] or list(results.models)[:3]
-    return [m for m in methods if all(len(scored(of_tasks(model, names))[1]) for model in results.models[m])]
+    """The featured runs, as far as they recorded P(yes) on these tasks; lines of more would hide one another."""
+    return [m for m in results.featured if all(len(scored(model.on(names))[1]) for model in results.models[m])]
 
 
 def reliability_curve(results: Results) -> Figure | None:
@@ -44,17 +42,17 @@ def _reliability(axis: Axes, counts: Axes, results: Results, names: Sequence[str
     axis.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=_DASHES)
     methods = _shown(results, names)
     for place, method in enumerate(methods):
-        parts = [scored(of_tasks(model, names)) for model in results.models[method]]
+        parts = [scored(model.on(names)) for model in results.models[method]]
         said, true = (np.concatenate(values) for values in zip(*parts, strict=True))
         bins = reliability(said, true)
         axis.plot(
-            [b.said for b in bins], [b.true for b in bins], "o-", color=colour(method), markersize=4.5,
+            [b.said for b in bins], [b.true for b in bins], "o-", color=colour(results, method), markersize=4.5,
             markeredgecolor=PAPER, markeredgewidth=0.6, linewidth=1.4, label=title(method),
         )  # fmt: skip
         width = 0.8 / BINS / len(methods)
         left = [b.low + 0.1 / BINS + place * width for b in bins]
         share = [100 * b.rows / len(true) for b in bins]
-        counts.bar(left, share, width=width, align="edge", color=colour(method), alpha=0.7, linewidth=0)
+        counts.bar(left, share, width=width, align="edge", color=colour(results, method), alpha=0.7, linewidth=0)
     axis.set_ylabel("share whose truth is yes")
     axis.set_ylim(-0.03, 1.03)
     axis.legend(frameon=False, fontsize=8, loc="upper left")
@@ -75,7 +73,9 @@ def precision_recall(results: Results) -> Figure | None:
                 said, true = scored(model.predictions, task)
                 if true.any():
                     label = title(method) if index == 0 else None
-                    axis.step(*curve(said, true), where="post", color=colour(method), linewidth=1.1, label=label)
+                    axis.step(
+                        *curve(said, true), where="post", color=colour(results, method), linewidth=1.1, label=label
+                    )
         truth = scored(results.models[methods[0]][0].predictions, task)[1]
         if len(truth):
             axis.axhline(truth.mean(), color=MUTED, linewidth=0.8, linestyle=_DASHES)
@@ -87,9 +87,3 @@ def precision_recall(results: Results) -> Figure | None:
     axes[0][0].legend(frameon=False, fontsize=8, loc="lower left")
     figure.tight_layout()
     return figure
-
-
-FIGURES: Plots = {
-    "reliability": reliability_curve,
-    "precision_recall": precision_recall,
-}

@@ -7,10 +7,10 @@ from statistics import fmean
 
 from hargo import tasks
 from hargo.evaluation.calibration import THRESHOLDS, calibration, scored, sweep
-from hargo.evaluation.metrics import Prediction
 from hargo.report.blocks import Block, Figure, Table, Text
-from hargo.report.results import Model, Results, title
+from hargo.report.results import Results, title
 from hargo.report.tables import shown, spread
+from hargo.report.words import listed
 
 
 def blocks(results: Results) -> list[Block]:
@@ -18,6 +18,7 @@ def blocks(results: Results) -> list[Block]:
     made = [block for pool, names in results.pools.items() for block in _pool(results, pool.title, names)]
     if not made:
         return []
+    names = listed([title(name) for name in results.featured])
     return [
         Text(
             "P(yes) is the probability that the answer begins as `yes` does, over that of `yes` and `no` together, "
@@ -28,25 +29,20 @@ def blocks(results: Results) -> list[Block]:
             "reliability",
             "On the dashed line P(yes) is what it says. Below: where the rows lie. Tasks that are counted together and "
             "seeds pooled.",
-            "Reliability curve of P(yes) for SFT, GRPO and HARGO.",
+            f"Reliability curve of P(yes) for {names}.",
         ),
         Figure(
             "precision_recall",
             "One line per seed; the dashed line is the share of rows whose truth is yes, which guessing gets.",
-            "Precision-recall curves per yes/no task for SFT, GRPO and HARGO.",
+            f"Precision-recall curves per yes/no task for {names}.",
         ),
         *made,
     ]
 
 
-def of_tasks(model: Model, names: Sequence[str]) -> list[Prediction]:
-    """A model's predictions on these tasks."""
-    return [p for p in model.predictions if p["task"] in names]
-
-
 def _pool(results: Results, what: str, names: Sequence[str]) -> list[Block]:
     """The tables on the tasks that are counted together as `what`."""
-    found = {name: [calibration(of_tasks(model, names)) for model in models] for name, models in results.models.items()}
+    found = {name: [calibration(model.on(names)) for model in models] for name, models in results.models.items()}
     known = {name: [c for c in values if c] for name, values in found.items() if all(values)}
     if not known:
         return []
@@ -55,7 +51,7 @@ def _pool(results: Results, what: str, names: Sequence[str]) -> list[Block]:
         precisions = [_spread([c["tasks"].get(task) for c in values]) for task in names]
         figures = [_spread([c[key] for c in values]) for key in ("ece", "average_precision")]
         rows.append([title(name), *figures, *precisions, _spread([c["mass"] for c in values])])
-        runs = [sweep(*scored(of_tasks(model, names))) for model in results.models[name]]
+        runs = [sweep(*scored(model.on(names))) for model in results.models[name]]
         means = [fmean(run[i]["f1"] for run in runs) for i in range(len(THRESHOLDS))]
         best = max(range(len(means)), key=lambda i: means[i])
         sweeps.append([title(name), *(f"{v:.1f}" + (" (best)" if i == best else "") for i, v in enumerate(means))])
@@ -66,14 +62,12 @@ def _pool(results: Results, what: str, names: Sequence[str]) -> list[Block]:
             rows,
             f"{together}: calibration, mean ± deviation over seeds. The last column is the probability that the answer "
             "begins as either label does.",
-            strong=("HARGO",),
         ),
         Table(
             ["Method", *(f"≥ {t:g}" for t in THRESHOLDS)],
             sweeps,
             f"{together}: F1 in percent by the P(yes) from which an answer counts as yes. The best of a row was chosen "
             "on these very rows: an upper bound, not a result.",
-            strong=("HARGO",),
         ),
     ]
 

@@ -8,18 +8,15 @@ from typing import Any
 
 from hargo import tasks
 from hargo.data.perturb import KINDS
-from hargo.data.programs import LANGUAGES
-from hargo.data.similarity import fingerprint, nearest
-from hargo.evaluation.calibration import calibration
 from hargo.evaluation.choice import p_yes
-from hargo.evaluation.metrics import Prediction, confusion
+from hargo.evaluation.confusion import confusion
+from hargo.evaluation.predictions import Prediction
 from hargo.report.blocks import Block, Table, Text, Verbatim
-from hargo.report.compare import evidence
+from hargo.report.comparisons import evidence
 from hargo.report.results import Results, title
-from hargo.report.tables import Row, metrics_of, over_seeds
+from hargo.report.similarity import BANDS, bands, within
+from hargo.report.tables import metrics_of, over_seeds
 
-#: similarity of an evaluation program to the nearest training program, lowest first: (title, low, high)
-BANDS = (("below 0.8", -1.0, 0.8), ("0.8 to 0.9", 0.8, 0.9), ("0.9 to 1", 0.9, 1.0), ("1: a twin", 1.0, 2.0))
 _WORDS = {"rename": "other names", "reorder": "declarations reordered", "resize": "other sizes"}
 
 
@@ -88,21 +85,6 @@ def _baselines(results: Results) -> list[Block]:
     ]
 
 
-def bands(results: Results) -> dict[str, str]:
-    """Evaluation row id -> band of similarity to the nearest training program, for rows of data-race tasks."""
-    found = {}
-    for task in results.tasks:
-        if task not in LANGUAGES:
-            continue
-        rows = [row for row in results.eval if row.task == task]
-        values = nearest(
-            [fingerprint(row) for row in rows], [fingerprint(row) for row in results.train if row.task == task]
-        )
-        for row, value in zip(rows, values, strict=True):
-            found[row.id] = next(name for name, low, high in BANDS if low <= value < high)
-    return found
-
-
 def similar(results: Results) -> list[Block]:
     """Race metrics by how similar the nearest training program is."""
     place = bands(results)
@@ -113,7 +95,7 @@ def similar(results: Results) -> list[Block]:
     for name, models in results.everyone.items():
         cells: list[str] = []
         for band in shown:
-            counts = [confusion(mine) for model in models if (mine := _in(model.predictions, place, band))]
+            counts = [confusion(mine) for model in models if (mine := within(model.predictions, place, band))]
             if len(counts) < len(models):
                 cells += ["–", "–"]
                 continue
@@ -127,41 +109,16 @@ def similar(results: Results) -> list[Block]:
             rows,
             "Data-race rows by the similarity of the nearest training program, after masking names, numbers and "
             "strings; means over seeds. A method whose lead is on twins remembers.",
-            strong=("HARGO",),
         )
     ]
-
-
-def band_table(results: Results) -> list[Row]:
-    """One row per band and method or baseline: every race metric, means over seeds, and P(yes)'s where recorded."""
-    place = bands(results)
-    rows: list[Row] = []
-    for band, _, _ in BANDS:
-        for name, models in results.everyone.items():
-            parts = [_in(model.predictions, place, band) for model in models]
-            if not all(parts):
-                continue
-            row: Row = {"similarity": band, "method": name, "n": len(parts[0])}
-            counts = [confusion(part) for part in parts]
-            row |= {key: fmean(c[key] for c in counts) for key in counts[0]}
-            sure = [found for part in parts if (found := calibration(part))]
-            for key in ("ece", "average_precision"):
-                known = [found[key] for found in sure if found[key] is not None]
-                row[key] = fmean(known) if len(known) == len(parts) else None
-            rows.append(row)
-    return rows
-
-
-def _in(predictions: Sequence[Prediction], place: dict[str, str], band: str) -> list[Prediction]:
-    return [p for p in predictions if place.get(p["id"]) == band]
 
 
 def flip_rate(predictions: Sequence[Prediction], kind: str) -> tuple[int, int]:
     """(rows whose answer flips, rows changed): P(yes) crosses one half when the program is changed in this way."""
     pairs = [
-        (p_yes(p["choice"]) >= 0.5, p_yes(p["perturbed"][kind]) >= 0.5)
+        (p_yes(p.choice) >= 0.5, p_yes(p.perturbed[kind]) >= 0.5)
         for p in predictions
-        if p.get("choice") and kind in p.get("perturbed", {})
+        if p.choice and kind in p.perturbed
     ]
     return sum(a != b for a, b in pairs), len(pairs)
 
@@ -189,7 +146,6 @@ def flips(results: Results) -> list[Block]:
             rows,
             "Answers that flip (P(yes) crosses one half) when the program's names, the order of its declarations or "
             "its sizes change and its meaning does not; percent of the rows that could be changed, mean over seeds.",
-            strong=("HARGO",),
         )
     ]
 

@@ -10,14 +10,15 @@ from typing import Any
 from hargo.config import load_study
 from hargo.errors import UserError
 from hargo.evaluation import statistics
+from hargo.evaluation.headline import WIN_RATE
 from hargo.evaluation.metrics import compare
 from hargo.evaluation.statistics import Difference, Sums, holm
-from hargo.report import markdown
 from hargo.report.blocks import Block, Items, Section, Table, Text
-from hargo.report.compare import Gap, evidence, matched
-from hargo.report.evidence import interval, signed
+from hargo.report.comparisons import Gap, evidence, matched
+from hargo.report.render import markdown
 from hargo.report.results import Results, read, title
 from hargo.report.tables import metrics_of, over_seeds, shown
+from hargo.report.words import interval, signed
 
 
 def versus(first: Path, second: Path) -> str:
@@ -97,21 +98,25 @@ def _figures(one: Results, two: Results, shared: list[str], paired: bool) -> lis
             bounds = interval(made.interval, decimals)
             told = [signed(made.gap, decimals), bounds, f"{p:.3f}", one_gap.reading]
             rows.append([title(method), name, *values, *told])
+    first = one.first_reference if one.first_reference == two.first_reference else None
     return [
         Table(
             ["Method", "Metric", "A", "B", "B − A", "95 % over rows", "p, Holm", "Reading"],
             rows,
             "Means ± deviation over seeds. p takes rows and seeds into account and is corrected over the methods on "
-            "each metric. What would go unnoticed is smaller than what four such studies of five would find. WinRate "
-            "is against each study's own SFT model.",
-            strong=("HARGO",),
+            "each metric. What would go unnoticed is smaller than what four such studies of five would find."
+            + (f" WinRate is against each study's own {title(first)} model." if first else ""),
         )
     ]
 
 
 def difference(one: Results, two: Results, method: str, metric: str, paired: bool) -> Difference | None:
-    """Study two minus study one: seeds paired where both have the same, rows where both answer the same."""
-    if metric == "win_rate" and method == "sft":
+    """Study two minus study one: seeds paired where both have the same, rows where both answer the same.
+
+    None where either lacks the metric, as of WinRates against different references.
+    """
+    references = {one.first_reference, two.first_reference}
+    if metric == "win_rate" and (method in references or len(references) > 1):
         return None
     first, second = evidence(one), evidence(two)
     ours, theirs = second.sums(method, metric), first.sums(method, metric)
@@ -147,7 +152,7 @@ def _wins(one: Results, two: Results, shared: list[str]) -> list[Block]:
                     found = compare(b.predictions, a.predictions, tie)
                     outcomes = list(found.values())
                     counts = [outcomes.count(kind) for kind in ("won", "tied", "lost")]
-                    rate = 100 * (counts[0] + counts[1] / 2) / len(outcomes)
+                    rate = float(WIN_RATE.sums(b.predictions, found).values()[0])
                     gains = [_GAINS[outcome] for outcome in outcomes]
                     p = statistics.flip_test(evidence(one).nets(list(found), gains))
                     rows.append([title(method), str(a.seed), *map(str, counts), f"{rate:.2f}", f"{p:.3f}"])
@@ -158,4 +163,4 @@ def _wins(one: Results, two: Results, shared: list[str]) -> list[Block]:
         "Rewards of B's answers against A's of the same seed; p is the exact sign test, not corrected, with one sign "
         "for each family or group of near-duplicate rows."
     )
-    return [Table(header, rows, caption, strong=("HARGO",))]
+    return [Table(header, rows, caption)]

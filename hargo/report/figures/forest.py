@@ -1,31 +1,32 @@
-"""Forest plot of the ablation: what each form of the weights changes against GRPO, with its interval."""
+"""Forest plot of the ablation: what each form changes against the rival, with its interval."""
 
 from __future__ import annotations
 
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from hargo.report.compare import evidence, headline_metrics
-from hargo.report.figures import MUTED, PAPER, Plots, colour, name_rows
+from hargo.report.comparisons import evidence, headline_metrics
+from hargo.report.figures.style import MUTED, PAPER, colour, name_rows
 from hargo.report.results import Results
 from hargo.report.tables import METRICS
 
 
-def ablation(results: Results) -> Figure | None:
-    """One panel per headline metric, one row per method: gap to GRPO, 95 % interval, filled where distinguishable."""
-    methods = [m for m in results.models if m == "hargo" or m in results.ablations]
-    if "grpo" not in results.models or not results.ablations:
+def forest(results: Results) -> Figure | None:
+    """A panel per headline metric, a row per method: gap to the rival, 95 % interval, filled where distinguishable."""
+    rival = results.rival
+    if rival is None or not results.ablations:
         return None
-    metrics = [m for m in headline_metrics(results) if evidence(results).family("grpo", m)]
+    methods = [m for m in results.models if (m == results.subject or m in results.ablations) and m != rival]
+    metrics = [m for m in headline_metrics(results) if evidence(results).family(rival, m)]
     figure, axes = plt.subplots(
         1, len(metrics), figsize=(2.2 * len(metrics) + 1.2, 0.32 * len(methods) + 0.9), sharey=True, squeeze=False
     )
     for axis, metric in zip(axes[0], metrics, strict=True):
-        family = evidence(results).family("grpo", metric)
+        family = evidence(results).family(rival, metric)
         for place, method in enumerate(methods):
             if method not in family:
                 continue
-            found, tint = family[method], colour(method)
+            found, tint = family[method], colour(results, method)
             axis.plot(found.interval, [place] * 2, color=tint, linewidth=1.6, solid_capstyle="butt")
             face = tint if found.distinguishable else PAPER
             axis.plot(found.gap, place, "s", color=tint, markerfacecolor=face, markersize=5.5)
@@ -35,9 +36,6 @@ def ablation(results: Results) -> Figure | None:
         axis.grid(axis="y", visible=False)
         axis.spines["left"].set_visible(False)
         axis.locator_params(axis="x", nbins=4)
-    name_rows(axes[0][0], methods)
+    name_rows(axes[0][0], results, methods)
     figure.tight_layout(w_pad=1.4)
     return figure
-
-
-FIGURES: Plots = {"forest": ablation}

@@ -1,11 +1,15 @@
-"""Did each negative control behave? In words, from the gap to the method it is held against."""
+"""Ablations beside the subject and its rival, and controls: did each behave?"""
 
 from __future__ import annotations
 
-from hargo.report.blocks import Block, Items, Text
-from hargo.report.compare import Gap, gap, limit
+from hargo.report.blocks import Block, Figure, Items, Text
+from hargo.report.comparisons import Gap, gap, limit
+from hargo.report.marks import method_table
 from hargo.report.results import Results, title
 from hargo.report.tables import METRICS, metrics_of
+
+#: form of HARGO's weights -> in words
+FORMS = {"b1": "B1 by advantage alone", "b2": "B2 by confidence alone", "hargo": "HARGO (B3) by both"}
 
 #: control -> the method it is held against, what it does, and whether it may come out ahead
 CONTROLS = {
@@ -13,6 +17,39 @@ CONTROLS = {
     "frozen_c": ("b1", "has a constant for c, so that its weights are B1's and it must not beat B1", False),
     "oracle": ("grpo", "is told each prompt's task and weighs by hand, so that it may beat GRPO", True),
 }
+
+
+def blocks(results: Results) -> list[Block]:
+    """Forest plot, table, a line per control; nothing for a study without ablations and controls."""
+    if not results.ablations:
+        return []
+    shown = {results.subject, results.rival, *results.ablations}
+    metrics = [key for key in metrics_of(results) if key in METRICS]
+    table = method_table(results, metrics, _caption(results), [name for name in results.models if name in shown])
+    return [*_forest(results), table, *controls(results)]
+
+
+def _forest(results: Results) -> list[Block]:
+    if results.rival is None:
+        return []
+    rival = title(results.rival)
+    return [
+        Figure(
+            "forest",
+            f"What each form changes against {rival}: square for the gap, line for its 95 % interval over rows; filled "
+            "where rows and seeds do not explain it, corrected for all methods.",
+            f"Forest plot of the gaps to {rival} with their intervals, one panel per metric",
+        )
+    ]
+
+
+def _caption(results: Results) -> str:
+    """What the forms are, as far as the study has them."""
+    forms = [words for name, words in FORMS.items() if name in results.models]
+    last = "; controls last" if any(results.kind(name) == "control" for name in results.ablations) else ""
+    if not results.models.keys() & FORMS.keys() & set(results.ablations):
+        return f"Headline metrics of ablations{last}."
+    return f"Forms of HARGO's weights: {', '.join(forms)}{last}."
 
 
 def controls(results: Results) -> list[Block]:
@@ -72,7 +109,7 @@ def _unnoticed(found: list[Gap]) -> str:
 
 
 def _metrics(results: Results) -> list[str]:
-    """The headline metrics that every model has, SFT included."""
+    """The headline metrics that every model has: all but WinRate, which the first reference lacks."""
     return [key for key in metrics_of(results) if key in METRICS and key != "win_rate"]
 
 

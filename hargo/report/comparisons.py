@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import isfinite
 
 import numpy as np
 
-from hargo.evaluation import statistics
+from hargo.evaluation import headline, statistics
 from hargo.evaluation.statistics import LEVEL, Difference, Sums, flip_test, holm
 from hargo.report.groups import Grouping, grouping
 from hargo.report.results import Model, Results
 from hargo.report.rows import is_share, relevant, sums
-from hargo.report.tables import METRICS
-
-#: the models that every method is held against
-REFERENCES = ("sft", "grpo")
+from hargo.report.tables import METRICS, Row, metrics_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +23,7 @@ class Gap:
 
     corrected: p after Holm's correction over the methods compared
     compared: how many these are
+    from_level: whether WinRate is measured against `second` itself, so that no model is further than 50 points away
     """
 
     metric: str
@@ -33,6 +32,7 @@ class Gap:
     found: Difference
     corrected: float
     compared: int = 1
+    from_level: bool = False
 
     @property
     def gap(self) -> float:
@@ -80,12 +80,10 @@ def unnoticed(one: Gap) -> str:
 
 def limit(one: Gap) -> str:
     """The size of the differences that the study could miss, `below 4.12`; empty where the two models never differ."""
-    name, decimals = METRICS.get(one.metric, ("%", 2))
-    # WinRate against SFT is measured from 50
-    largest = 50 if one.metric == "win_rate" and one.second == "sft" else 100 if "%" in name else 1
-    if one.detectable > largest:
+    found = headline.metric(one.metric)
+    if one.detectable > found.largest(one.from_level):
         return "of any size"
-    return f"below {one.detectable:.{decimals}f}" if one.detectable > 0 else ""
+    return f"below {one.detectable:.{found.decimals}f}" if one.detectable > 0 else ""
 
 
 def matched(first: Sequence[Model], second: Sequence[Model]) -> list[int] | None:
@@ -117,7 +115,7 @@ class Evidence:
 
     def ids(self, method: str, metric: str) -> list[str]:
         """The rows that a metric is drawn from."""
-        return [p["id"] for p in relevant(self.results.models[method][0].predictions, metric)]
+        return [p.id for p in relevant(self.results.models[method][0].predictions, metric)]
 
     def groups(self, ids: Sequence[str]) -> np.ndarray:
         """The group of each of these rows, numbered from 0, [rows]."""
@@ -154,7 +152,7 @@ class Evidence:
     def own(self, method: str, metric: str) -> tuple[float, float] | None:
         """95 % interval over rows of the method's mean over seeds."""
         found = self.curves(method, metric)
-        if found is None or (metric == "win_rate" and method == "sft"):
+        if found is None or (metric == "win_rate" and method == self.results.first_reference):
             return None
         share = is_share(self.results.models[method], metric)
         of = statistics.share_interval if share else statistics.interval
@@ -183,12 +181,13 @@ class Evidence:
         key = reference, metric
         if key not in self._families:
             names = [name for name in self.results.models if name != reference]
-            if metric == "win_rate" and reference != "sft":
-                names = [name for name in names if name != "sft"]
+            level = metric == "win_rate" and reference == self.results.first_reference
+            if metric == "win_rate" and not level:  # the run that WinRate is against has none
+                names = [name for name in names if name != self.results.first_reference]
             found = {name: made for name in names if (made := self.difference(name, reference, metric))}
             corrected = holm([made.p for made in found.values()])
             self._families[key] = {
-                name: Gap(metric, name, reference, made, p, len(found))
+                name: Gap(metric, name, reference, made, p, len(found), level)
                 for (name, made), p in zip(found.items(), corrected, strict=True)
             }
         return self._families[key]
@@ -202,9 +201,9 @@ def evidence(results: Results) -> Evidence:
 def gap(results: Results, first: str, second: str, metric: str) -> Gap | None:
     """The gap on `metric`, None where either method lacks it.
 
-    Against SFT or GRPO it is one of a family of comparisons; any other pair is looked at by itself.
+    Against a reference it is one of a family of comparisons; any other pair is looked at by itself.
     """
-    if second in REFERENCES:
+    if second in results.references:
         return evidence(results).family(second, metric).get(first)
     found = evidence(results).difference(first, second, metric)
     return Gap(metric, first, second, found, found.p) if found else None
@@ -223,8 +222,10 @@ def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, 
             continue
         order = matched(models, results.models[reference]) or []
         for a, b in zip(models, (results.models[reference][place] for place in order), strict=False):
-            gains = [int(p["correct"]) - int(q["correct"]) for p, q in zip(a.predictions, b.predictions, strict=True)]
-            p = flip_test(made.nets([p["id"] for p in a.predictions], gains))
+            gains = [
+                int(p.first.correct) - int(q.first.correct) for p, q in zip(a.predictions, b.predictions, strict=True)
+            ]
+            p = flip_test(made.nets([p.id for p in a.predictions], gains))
             lines.append((name, a.seed or 0, gains.count(1), gains.count(-1), p))
     corrected = holm([line[-1] for line in lines])
     return [(*line, p) for line, p in zip(lines, corrected, strict=True)]
@@ -233,3 +234,16 @@ def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, 
 def headline_metrics(results: Results) -> list[str]:
     """The headline metrics that this study has."""
     return [m for m in METRICS if any(m in model.figures for models in results.models.values() for model in models)]
+
+
+def gap_table(results: Results) -> list[Row]:
+    """One row per metric, reference and method: the gap, its interval over rows, p, p after Holm's correction, ..."""
+    rows: list[Row] = []
+    for metric in metrics_of(results):
+        for reference in results.references:
+            for method, one in evidence(results).family(reference, metric).items():
+                row: Row = {"metric": metric, "reference": reference, "method": method, "gap": one.gap}
+                row |= {"low": one.interval[0], "high": one.interval[1], "p": one.found.p, "p_holm": one.corrected}
+                row |= {"variance_rows": one.found.rows, "variance_seeds": one.found.seeds, "groups": one.found.count}
+                rows.append(row | {"detectable": one.detectable if isfinite(one.detectable) else None})
+    return rows

@@ -1,0 +1,1 @@
+"""The report's sections as Markdown and as one HTML page."""

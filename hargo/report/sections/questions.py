@@ -1,0 +1,49 @@
+"""Tasks without classes, by their scores; and what other thresholds on a score would give."""
+
+from __future__ import annotations
+
+from hargo import tasks
+from hargo.evaluation.headline import metrics
+from hargo.evaluation.metrics import LONG_ANSWER
+from hargo.report.blocks import Block, Table
+from hargo.report.results import Results, title
+from hargo.report.tables import over_seeds, shown
+
+
+def blocks(results: Results) -> list[Block]:
+    """Per task without classes, its figures; and where a score has a threshold, accuracy by other thresholds."""
+    made: list[Block] = []
+    for name in results.tasks:
+        task = tasks.load(name)
+        if task.positive is None:
+            made.append(_figures(results, name))
+        if task.threshold_sweep is not None:
+            made.append(_sweep(results, name, *task.threshold_sweep))
+    return made
+
+
+def _figures(results: Results, task: str) -> Table:
+    known = [metric for metric in metrics([task]).values() if not metric.relative]
+    columns = {m.name: ("Accuracy %" if m.name == f"accuracy_{task}" else m.title, m.decimals) for m in known}
+    columns[f"{task}_over_{LONG_ANSWER}"] = (f"Over {LONG_ANSWER} characters %", 2)
+    rows = []
+    for name, models in results.everyone.items():
+        cells = [shown(over_seeds(models, key), decimals) for key, (_, decimals) in columns.items()]
+        rows.append([title(name), *cells])
+    caption = f"{tasks.load(task).title}. Accuracy counts the answers that the task's judgement takes for right."
+    return Table(["Method", *(heading for heading, _ in columns.values())], rows, caption)
+
+
+def _sweep(results: Results, task: str, score: str, thresholds: tuple[float, ...]) -> Table:
+    rows = []
+    for name, models in results.everyone.items():
+        found = [m.metrics["tasks"][task]["sweep"]["accuracy"] for m in models if task in m.metrics["tasks"]]
+        if found:
+            cells = [f"{sum(one[f'{t:g}'] for one in found) / len(found):.1f}" for t in thresholds]
+            rows.append([title(name), *cells])
+    return Table(
+        ["Method", *(f"≥ {t:g}" for t in thresholds)],
+        rows,
+        f"{tasks.load(task).title}: accuracy in percent by the {score} from which an answer counts as right; where the "
+        "task's judgement draws the line is a choice.",
+    )
