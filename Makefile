@@ -96,7 +96,7 @@ schema: env ## write what is generated: the schema of a study, docs/methods.md, 
 	$(BIN)/python docs/tables.py
 
 models: env ## write docs/models.md: what every family of models can do, in some minutes
-	PYTHONPATH=.:tests $(BIN)/python tests/zoo.py > docs/models.md
+	PYTHONPATH=.:tests/support $(BIN)/python tests/support/zoo.py > docs/models.md
 
 site: env ## the documents as pages, in build/site/pages; a broken link is an error
 	$(BIN)/python docs/pages.py

@@ -10,7 +10,10 @@ from pathlib import Path
 from hargo.config import METHODS
 from hargo.config.registry import TRAINERS, MethodSpec
 
-STARTS = {"sft": "the SFT model", "base": "the base model"}
+
+def start(spec: MethodSpec) -> str:
+    """The model that a method starts from unless a study says otherwise, in words."""
+    return f"the {METHODS[spec.start].title if spec.start in METHODS else spec.start} model"
 
 
 def docstring(module: str) -> str:
@@ -42,7 +45,7 @@ def listing() -> str:
         lines.append(f"    {first}" + (f" With {own}." if own else ""))
         if spec.kind == "method":
             lines += [f"    {line}" for line in formula(rest)]
-        lines.append(f"    needs {TRAINERS[spec.trainer].data}; starts from {STARTS[spec.start]}")
+        lines.append(f"    needs {TRAINERS[spec.trainer].data}; starts from {start(spec)}")
     return "\n".join(lines)
 
 
@@ -64,8 +67,7 @@ def page() -> str:
         "|---|---|---|---|",
     ]
     lines += [
-        f"| `{name}` | {spec.title} | {TRAINERS[spec.trainer].data} | {STARTS[spec.start]} |"
-        for name, spec in METHODS.items()
+        f"| `{name}` | {spec.title} | {TRAINERS[spec.trainer].data} | {start(spec)} |" for name, spec in METHODS.items()
     ]
     modules: dict[str, list[str]] = {}
     for name, spec in METHODS.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -114,4 +114,19 @@ METHODS: dict[str, MethodSpec] = {
         {"task_weights": {"race_c": 1.0, "race_fortran": 1.0, "mlperf": 2.0, "plp": 0.5}},
         kind="control",
     ),
+}
+
+
+class Control(NamedTuple):
+    """What is known beforehand of a control: `against` which run it is held, what it does, whether it may win."""
+
+    against: str
+    does: str
+    may_win: bool = False
+
+
+CONTROLS: dict[str, Control] = {
+    "shuffled": Control("sft", "learns from rewards permuted within each group and must not beat SFT"),
+    "frozen_c": Control("b1", "has a constant for c, so that its weights are B1's and it must not beat B1"),
+    "oracle": Control("grpo", "is told each prompt's task and weighs by hand, so that it may beat GRPO", may_win=True),
 }

@@ -222,7 +222,7 @@ def _p(found: Difference) -> float:
     Student's t with Satterthwaite's (1946) degrees of freedom for a sum of two variances tells equal methods apart too
     often where few seeds have a small variance by luck: in up to one study of ten. The level at which gap² = t² rows +
     t'² seeds, each t with its own degrees of freedom (Graybill and Wang 1980), is never too small, but finds little.
-    The mean is wrong in 2 to 6 % of studies at 5 %, whatever the mix; `tests/test_statistics.py` tries them.
+    The mean is wrong in 2 to 6 % of studies at 5 %, whatever the mix; `tests/evaluation/test_statistics.py` tries them.
     """
     from scipy.optimize import brentq
     from scipy.special import stdtr, stdtrit

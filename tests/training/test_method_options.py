@@ -74,7 +74,7 @@ OTHER: dict[str, Callable[[Any], Any]] = {
     "lora_alpha": lambda x: 2 * x,
     "modules": lambda x: ["o_proj"],
 }
-#: where runs are interrupted, and which parameters are trained: tests/training/test_resume.py, tests/test_switches.py;
+#: where runs are interrupted: tests/training/test_resume.py; which weights are trained: tests/models/test_switches.py;
 #: what is kept of a finished run: tests/training/test_runs.py; what samples: tests/training/test_sampler.py
 ELSEWHERE = {"checkpoint_every", "lora", "keep_state", "sampler"}
 BASE = {

@@ -8,6 +8,7 @@ from shutil import which
 import hargo
 from hargo.cli import workflow as stamps
 from hargo.cli.common import write_study
+from hargo.config.registry import TRAINERS
 from hargo.errors import UserError
 from hargo.layout import StudyFolder
 
@@ -44,6 +45,7 @@ study = asked(
 FOLDER = StudyFolder.of(study)
 RESULTS = str(FOLDER.root)
 RUNS = study.runs()
+SECTIONS = {trainer.section for trainer in TRAINERS.values()}
 STARTS = {str(run.start): run.start for run in RUNS.values()}
 
 # The resolved study that jobs read. It is no rule's output: jobs depend on the sections named in their params,
@@ -76,7 +78,7 @@ def options(section, *without, include=None):
 
 def report_options():
     """What the report shows of the study: all but what cannot change a number."""
-    shown = options(study, "prefetch", "methods", "pretrain", "sft", "rl")
+    shown = options(study, "prefetch", "methods", *SECTIONS)
     runs = {
         name: options(RUNS[name].options, *RUNS[name].options.free)
         for name in study.reported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hargo.config.methods import CONTROLS
 from hargo.report.blocks import Block, Figure, Items, Text
 from hargo.report.comparisons import Gap, gap, limit
 from hargo.report.marks import method_table
@@ -10,13 +11,6 @@ from hargo.report.tables import METRICS, metrics_of
 
 #: form of HARGO's weights -> in words
 FORMS = {"b1": "B1 by advantage alone", "b2": "B2 by confidence alone", "hargo": "HARGO (B3) by both"}
-
-#: control -> the method it is held against, what it does, and whether it may come out ahead
-CONTROLS = {
-    "shuffled": ("sft", "learns from rewards permuted within each group and must not beat SFT", False),
-    "frozen_c": ("b1", "has a constant for c, so that its weights are B1's and it must not beat B1", False),
-    "oracle": ("grpo", "is told each prompt's task and weighs by hand, so that it may beat GRPO", True),
-}
 
 
 def blocks(results: Results) -> list[Block]:

@@ -157,7 +157,7 @@ def test_a_date_in_the_template_is_the_studys() -> None:
 
 def test_prompts_do_not_depend_on_the_process() -> None:
     code = (
-        "import sys; sys.path.insert(0, 'tests'); from test_control import *\n"
+        "import sys; sys.path[:0] = ['tests/models', 'tests/support']; from test_control import *\n"
         "known = tokenizer(template=\"{{ strftime_now('%c %A %Z %%') }} {{ range(10**5) | random }} \" + TEMPLATE)\n"
         "print(repr(prompt_text(known, 'why?')), encode(known, [tiny.row(1)])[0].prompt)"
     )

@@ -14,6 +14,7 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import ROOT
 
 from hargo.config.options import ComputeOptions, ModelOptions, ScratchOptions
 from hargo.engine.capability import packs
@@ -115,7 +116,7 @@ def test_a_model_that_is_not_there_is_one_line(tmp_path, options, message):
 
 def test_hub_model_offline_names_the_prefetch_rule(tmp_path):
     code = (
-        "import sys; sys.path.insert(0, 'tests'); import tiny; from pathlib import Path\n"
+        "import sys; sys.path.insert(0, 'tests/support'); import tiny; from pathlib import Path\n"
         "from hargo.errors import UserError; from hargo.models.prepare import prepare\n"
         "try:\n"
         "    study = tiny.study(model={'source': 'hub', 'path': 'nobody/nothing'}, pretrain=None)\n"
@@ -124,8 +125,7 @@ def test_hub_model_offline_names_the_prefetch_rule(tmp_path):
         "    print(error)"
     )
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
-    root = Path(__file__).parent.parent
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=root)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
     assert "prefetch" in done.stdout and len(done.stdout.strip().splitlines()) == 1, done.stdout + done.stderr
 
 
@@ -190,8 +190,7 @@ def test_the_small_real_model_out_of_its_package(tmp_path):
     from hargo.config import load_study
     from hargo.rollout import Request
 
-    root = Path(__file__).parent.parent
-    study = load_study(root / "config" / "hpcgpt-smol.yaml", {"prefetch": {"cache": str(root / "results" / "cache")}})
+    study = load_study(ROOT / "config" / "hpcgpt-smol.yaml", {"prefetch": {"cache": str(ROOT / "results" / "cache")}})
     prefetch(study)
     prepare(study, tmp_path, tmp_path / "base")
     model, tokenizer = load_model(tmp_path / "base", torch.device("cpu")), load_tokenizer(tmp_path / "base")

@@ -1,6 +1,6 @@
 """Whole studies whose truth is known, and how often the report's verdicts on them are wrong.
 
-    python tests/report/simulated.py            # writes the table of docs/evidence.md again, some minutes
+    python tests/support/simulated.py            # writes the table of docs/evidence.md again, some minutes
 
 Rows differ in how hard they are, in the same way for all models; every seed has an SFT model that is better or worse by
 chance (1.5 points), and the method trained from it scatters by .5 points more. On seven rows of ten it answers with

@@ -192,7 +192,7 @@ def test_a_model_of_somebody_else_is_permission_denied(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("umask", [0o027])
 def test_files_have_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int) -> None:
     code = (
-        "import os, sys; sys.path.insert(0, 'tests'); import tiny; from pathlib import Path\n"
+        "import os, sys; sys.path.insert(0, 'tests/support'); import tiny; from pathlib import Path\n"
         f"os.umask({umask}); from hargo.models.prepare import prepare; from hargo.training.job import Places, train\n"
         f"out = Path({str(tmp_path)!r}); study = tiny.study(sft={{'max_steps': 2, 'checkpoint_every': 1}})\n"
         "data = tiny.write_data(out / 'data'); prepare(study, data, out / 'base')\n"
