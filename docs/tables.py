@@ -2,8 +2,8 @@
 
     python docs/tables.py
 
-What stands between `<!-- table FOLDER -->` and `<!-- end -->` is the headline of that report's summary.csv, and after
-`<!-- short FOLDER -->` what the report itself says in short. Prose around them should leave the numbers to them.
+Between `<!-- table FOLDER -->` and `<!-- end -->` is the headline of that report's summary.csv, and after
+`<!-- short FOLDER -->` the report's own section "In short". Prose around them should leave the numbers to them.
 """
 
 from __future__ import annotations
