@@ -71,7 +71,7 @@ def main() -> None:
         found = {name: measure(cluster, name, count, packages) for name in EXECUTORS}
     columns = list(found["submitit"])
     lines = [
-        f"# {count} jobs of a shell line each",
+        f"# {count} jobs of one shell line each",
         "",
         f"Snakemake on a Slurm 22.05 of four nodes on one machine with {os.cpu_count()} cores ({platform.machine()}),",
         f"polling every two seconds. Peer: {PEER}. Measured by `benchmarks/bench_executor.py`, one run each.",

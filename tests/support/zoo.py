@@ -114,26 +114,26 @@ def samples(family: str) -> str:
 
 PAGE = """# Models
 
-Every family of causal language models that transformers {version} can build from a configuration, tried at a size of
-kilobytes with random weights by `make models`, which writes this page. `hargo doctor --config STUDY` says the same of
-a study's model, and `prepare`, `pretrain`, `sft` and `train` refuse a model that cannot be trained before any work is
-done.
+This page lists every family of causal language models that transformers {version} can build from a configuration.
+`make models` tests each at a size of kilobytes with random weights, and writes this page. `hargo doctor --config STUDY`
+says the same about a study's model, and `hargo model prepare` and `hargo train` refuse a model that cannot be trained
+before they do any work.
 
 - **packs**: a prompt is read once for all of its answers, several groups in one row, and the result is that of each
   sequence alone. *by layout*: with our attention function on a CPU, no dense mask; *by mask*: with dense masks, as on
   a GPU.
-- **padded**: each answer is read behind its own prompt, padded on the right, which is right for every causal model and
-  takes longer. `tokens_per_pass` then counts padded tokens.
-- **refused**: neither is right.
+- **padded**: each answer is read behind its own prompt, padded on the right, which is correct for every causal model
+  but takes longer. `tokens_per_pass` then counts padded tokens.
+- **refused**: neither is correct.
 - **samples**: greedy rollouts in double precision are the most likely tokens of whole texts.
 
-Which of them holds is decided on a small copy of the architecture in double precision, with windows and chunks of a
-few tokens and rows that are longer: right values agree to twelve digits, wrong ones differ in the first, so that no
-processor's rounding has a say. A model that a later version of transformers brings is tried in the same way.
+The verdict comes from a small copy of the architecture in double precision, with windows and chunks of a few tokens and
+rows that are longer. Right values agree to twelve digits and wrong ones differ in the first, so the rounding of the
+processor does not matter. A model of a later version of transformers is tested in the same way.
 
-Two things that no small copy shows. Rotary scaling that changes with the length of the text (`longrope`, `dynamic`)
+A small copy does not show two things. Rotary scaling that changes with the length of the text (`longrope`, `dynamic`)
 sees the longest text of a row: it is exact as long as all texts are within the original context. And sparse attention
-that keeps a number of keys (`index_topk`) is tried with texts shorter than that number.
+that keeps a number of keys (`index_topk`) is tested only with texts shorter than that number.
 
 | family | verdict | samples | reason |
 |---|---|---|---|
