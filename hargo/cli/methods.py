@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 from hargo.config import METHODS
+from hargo.config.problems import unknown
 from hargo.config.registry import TRAINERS, MethodSpec
+from hargo.errors import UserError
 
 
 def start(spec: MethodSpec) -> str:
@@ -49,6 +52,30 @@ def listing() -> str:
     return "\n".join(lines)
 
 
+def options(name: str) -> list[tuple[str, str, str]]:
+    """Every option of a method: its key, its default under this name, and what it means."""
+    spec = METHODS[name]
+    fields = spec.options.model_fields
+    chosen = spec.options(**spec.preset).model_dump(mode="json")
+    return [
+        (key, json.dumps(chosen[key]), " ".join((field.description or "").split())) for key, field in fields.items()
+    ]
+
+
+def description(name: str) -> str:
+    """One method in full: what it computes, and every option with its default."""
+    if name not in METHODS:
+        raise UserError(unknown("method", name, METHODS))
+    spec = METHODS[name]
+    first, rest, _ = parts(spec.module)
+    rows = options(name)
+    wide = [max(len(row[k]) for row in rows) for k in (0, 1)]
+    lines = [f"{key:{wide[0]}}  {value:{wide[1]}}  {meaning}".rstrip() for key, value, meaning in rows]
+    needs = f"It needs {TRAINERS[spec.trainer].data}, and starts from {start(spec)} unless a study says otherwise."
+    title = f"{name}  ({spec.title})"
+    return "\n".join([title, first, "", *rest.splitlines(), "", needs, "", "Options with their defaults:", *lines])
+
+
 def formula(rest: str) -> list[str]:
     """The first indented block of a docstring's text."""
     found = re.search(r"(?:^    .*\n?)+", rest, re.M)
@@ -78,6 +105,8 @@ def page() -> str:
         own = [f"`{name}`: {settings(METHODS[name])}" for name in names if METHODS[name].preset]
         if own:
             lines += ["", "; ".join(own) + "."]
+        lines += ["", "| option | default | |", "|---|---|---|"]
+        lines += [f"| `{key}` | `{value}` | {meaning} |" for key, value, meaning in options(names[0])]
         if example:
             lines += ["", "```python", example, "```"]
     return "\n".join(lines)

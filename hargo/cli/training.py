@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 
 def methods(
+    name: Annotated[
+        str | None, typer.Argument(help="One method: everything it computes and takes.", metavar="NAME")
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/methods.md.")] = False,
 ) -> None:
     """List the methods: formula, paper and the data each needs."""
-    from hargo.cli.methods import listing, page
+    from hargo.cli.methods import description, listing, page
 
-    print(page() if markdown else listing())
+    print(page() if markdown else description(name) if name else listing())
 
 
 def train(

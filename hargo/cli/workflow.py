@@ -50,6 +50,10 @@ def data_files(study: Study) -> list[Path]:
             folder.glob("*.json"),
             f"data.path: no JSON files in {folder}; set it with --config 'data={{path: FOLDER}}'",
         )
+    if study.data.source == "jsonl":
+        from hargo.data.jsonl import files
+
+        return files(folder)
     return [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
 
 

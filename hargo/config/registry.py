@@ -24,6 +24,7 @@ TASKS: dict[str, str] = {
 #: reading a study imports it, so it must import nothing heavy
 SOURCES: dict[str, str] = {
     "embedded": "hargo.data.embedded",
+    "jsonl": "hargo.data.jsonl",
     "hpcgpt": "hargo.data.hpcgpt",
     "hub": "hargo.data.hub",
     "drb": "hargo.data.drb",

@@ -7,9 +7,10 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_serializer, field_validator, model_validator
 
 from hargo.config import options as o
+from hargo.config.forms import spelled_out
 from hargo.config.methods import METHODS
 from hargo.config.problems import KeyProblem, first_problem, unknown
 from hargo.config.registry import SOURCES, TASKS, TRAINERS, MethodSpec
@@ -38,7 +39,11 @@ class Study(o.Options):
     )
     model: o.ModelOptions = o.ModelOptions()
     pretrain: o.PretrainOptions | None = Field(None, description="Only for a model from scratch.")
-    sft: o.SFTOptions | None = Field(o.SFTOptions(), description="null for a study without it.")
+    sft: o.SFTOptions | None = Field(
+        o.SFTOptions(),
+        description="`false` for a study without it.",
+        json_schema_extra=lambda schema: schema["anyOf"].append({"const": False}),  # type: ignore[union-attr]
+    )
     rl: o.RLOptions = o.RLOptions()
     methods: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
@@ -134,6 +139,16 @@ class Study(o.Options):
                     if methods.setdefault(name, made) != made:
                         raise ValueError(f"methods.{name}: the sweep makes a method of that name; choose another")
         return {**value, "methods": methods}
+
+    @model_validator(mode="before")  # runs before the one above
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        return spelled_out(value) if isinstance(value, dict) else value
+
+    @field_serializer("sft")
+    def _without_sft(self, sft: o.SFTOptions | None) -> Any:
+        """A resolved study says `false`, since an empty section stands for its defaults."""
+        return False if sft is None else sft
 
     @classmethod
     def _known_option(cls, method: str, overrides: dict[str, Any], option: str) -> None:

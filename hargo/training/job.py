@@ -23,7 +23,7 @@ from hargo.config.runs import Run
 from hargo.engine.capability import capability
 from hargo.errors import UserError
 from hargo.fingerprint import digest, file_digest
-from hargo.io import write_json
+from hargo.io import write_json, write_text
 from hargo.methods.base import Method
 from hargo.models.adapt import WithoutAdapters, add_adapters, plain
 from hargo.models.encode import Example
@@ -31,6 +31,7 @@ from hargo.models.load import check_context, deterministic, load_model, load_tok
 from hargo.rollout import can_sample
 from hargo.training import checkpoint, loop, outputs
 from hargo.training.batch import Batches
+from hargo.training.card import card
 from hargo.training.examples import training_examples
 from hargo.training.lock import locked
 from hargo.training.settings import SETTINGS, tell_of_others
@@ -171,6 +172,7 @@ class Job:
         options = self.options.model_dump(mode="json", exclude=self.options.free)
         settings = {**self.settings, "options": options, "code": digest(self.settings["code"])}
         outputs.write(out, plain(self.model), self.tokenizer, folder, provenance.record(self.study, **settings))
+        write_text(out / "model" / "README.md", card(self.study, self.run, self.seed, self.tokenizer))
         whole = checkpoint.complete(folder)
         kept = outputs.keep(out, folder, budget)
         for path in whole if kept and not self.options.keep_state else whole[:-1]:

@@ -334,3 +334,16 @@ def test_provenance_installed_inside_another_checkout_has_no_revision(tmp_path: 
     installed = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(installed)
     assert installed.git_revision() is None
+
+
+def test_a_method_is_shown_with_every_option_its_default_and_its_meaning() -> None:
+    done = hargo("methods", "b1")
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "B1: d only",
+        'weighting          "d"',
+        "prompts_per_step   4",
+        "Decay of the running confidence baseline.",
+    ):
+        assert words in done.stdout
+    assert "unknown method 'harg'; did you mean 'hargo'?" in error_line(hargo("methods", "harg"))

@@ -156,10 +156,10 @@ def test_unknown_names_get_the_nearest_known_one(sections: dict[str, Any], near:
         ({"methods": {"dpo": {"beta": True}}}, "methods.dpo.beta"),
         ({"methods": {"hargo": 3}}, "methods.hargo"),
         ({"methods": {"mine": {"method": ["hargo"]}}}, "mine: `method`"),
-        ({"methods": ["hargo"], "sweep": {"hargo": {"alpha": [1]}}}, "methods: must be a section"),
+        ({"methods": 3, "sweep": {"hargo": {"alpha": [1]}}}, "methods: must be a section"),
         ({"sweep": {"hargo": {"alpha": [1, 1.0]}}}, "sweep.hargo.alpha: a value is named twice"),
         ({"sweep": ["hargo"]}, "sweep: must be a section"),
-        ({"rl": None}, "rl: must be a section"),
+        ({"rl": 3}, "rl: must be a section"),
         ({"data": {"source": "hpcgpt", "path": ""}}, "data.path"),
         ({"evaluation": {"tie": 2.0}}, "evaluation.tie"),
         ({"seeds": "many"}, "seeds"),
@@ -403,3 +403,32 @@ def test_options_without_effect_are_refused(methods: dict[str, Any], words: str)
 def test_a_preset_may_weigh_tasks_that_a_study_lacks() -> None:
     study = study_from({**SCRATCH, "tasks": ["plp"], "methods": {"oracle": None}}, "study.yaml")
     assert study.method("oracle").task_weights["plp"] == 0.5
+
+
+def test_short_forms_mean_what_people_mean() -> None:
+    plain = study_from({"name": "x", "pretrain": {}}, "")
+    empty = dict.fromkeys(("data", "model", "sft", "rl", "methods", "evaluation", "report", "compute", "prefetch"))
+    assert study_from({"name": "x", "pretrain": {}, **empty}, "") == plain
+    listed = study_from({"name": "x", "pretrain": {}, "methods": ["grpo", "hargo"]}, "")
+    assert listed == study_from({"name": "x", "pretrain": {}, "methods": {"grpo": None, "hargo": {}}}, "")
+    assert list(study_from({"name": "x", "pretrain": {}, "methods": "dpo"}, "").methods) == ["dpo"]
+    without = study_from({"name": "x", "pretrain": {}, "sft": False, "methods": ["grpo"]}, "")
+    assert without.sft is None and list(without.runs()) == ["pretrain", "grpo"]
+    assert study_from(without.model_dump(mode="json"), "") == without, "a resolved study says so too"
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"seeds": 3}, "seeds: write a list: [3] for one seed, or [0, 1, 2] for three"),
+        ({"rl": {"alpha": 0.1}}, "rl.alpha: not all methods know this key; it belongs to methods.hargo"),
+        ({"rl": {"lam": 0.1}}, "it belongs to methods.ppo"),
+        ({"rl": {"bta": 0.1}}, "unknown key in rl 'bta'; did you mean 'beta'?"),
+        ({"methods": ["grpo", "harg"]}, "unknown method 'harg'; did you mean 'hargo'?"),
+        ({"sft": False}, "nothing to report on; give a section `sft`, or methods"),
+    ],
+)
+def test_first_mistakes_get_the_fix_in_words(value: dict[str, Any], words: str) -> None:
+    with pytest.raises(UserError) as error:
+        study_from({"name": "x", "pretrain": {}, **value}, "study.yaml")
+    assert words in str(error.value)

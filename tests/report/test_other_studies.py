@@ -22,12 +22,12 @@ from hargo.report.results import Results, read
 
 #: studies by what is peculiar about them
 STUDIES: dict[str, dict[str, Any]] = {
-    "others": {"sft": None, "methods": {"dapo": None, "gspo": None, "rloo": None}},
-    "one": {"sft": None, "methods": {"rloo": None}, "seeds": [3]},
-    "one twice": {"sft": None, "methods": {"rloo": None}},
+    "others": {"sft": False, "methods": {"dapo": None, "gspo": None, "rloo": None}},
+    "one": {"sft": False, "methods": {"rloo": None}, "seeds": [3]},
+    "one twice": {"sft": False, "methods": {"rloo": None}},
     "sft": {"methods": {}},
     "sft and one": {"methods": {"gspo": None}},
-    "own names": {"sft": None, "methods": {"mine": {"method": "rloo"}, "yours": {"method": "dapo"}}},
+    "own names": {"sft": False, "methods": {"mine": {"method": "rloo"}, "yours": {"method": "dapo"}}},
     "ablations": {"methods": {"b1": None, "shuffled": None}},
     "chosen": {
         "methods": {"grpo": None, "hargo": None, "dapo": None},

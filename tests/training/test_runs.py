@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,8 @@ from hargo.config.registry import TRAINERS, MethodSpec, TrainerSpec
 from hargo.errors import UserError
 from hargo.io import read_json, read_jsonl
 from hargo.layout import kept_model
-from hargo.models.load import load_model
+from hargo.models.encode import prompt_text
+from hargo.models.load import load_model, load_tokenizer
 from hargo.training import checkpoint, loop
 from hargo.training.job import Job, Places, train
 from hargo.training.trainers import demonstrations
@@ -160,3 +164,15 @@ def test_a_rule_sees_the_steps_before_an_interruption_again(start, tmp_path, mon
 def test_every_trainer_of_the_registry_can_be_found() -> None:
     assert set(TRAINERS) == {spec.trainer for spec in METHODS.values()}
     assert demonstrations.train.__module__ == TRAINERS["demonstrations"].module
+
+
+def test_a_model_s_card_says_what_made_it_and_loads_it(start, tmp_path) -> None:
+    model = sft(start, tmp_path, max_steps=2)
+    text = (model / "README.md").read_text(encoding="utf-8")
+    assert "run `sft` (SFT) of the study `tiny`, seed 0, from the run `pretrain`" in text
+    [snippet] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", snippet], cwd=model, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    study, tokenizer = tiny.study(), load_tokenizer(model)
+    before = re.search(r"^prompt = (.*)  # as in training$", snippet, re.MULTILINE)
+    assert before and eval(before[1], {"question": "Why?"}) == prompt_text(tokenizer, "Why?", study.model)

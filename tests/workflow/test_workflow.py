@@ -167,7 +167,7 @@ def test_runs_start_where_the_study_says(tmp_path: Path) -> None:
 
 
 def test_without_sft_methods_start_from_the_base_model(tmp_path: Path) -> None:
-    inputs = planned_in(tmp_path, {**BRANCHES, "sft": None, "methods": {"dapo": None, "dpo": None}})
+    inputs = planned_in(tmp_path, {**BRANCHES, "sft": False, "methods": {"dapo": None, "dpo": None}})
     assert set(inputs) == {"pretrain 0", "dapo 0", "dapo 1", "dpo 0", "dpo 1"}
     assert "results/branches/train/pretrain/seed0/model" in inputs["dapo 1"]
     assert "results/branches/preferences/pretrain/seed1/pairs.jsonl" in inputs["dpo 1"]

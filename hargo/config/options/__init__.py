@@ -2,7 +2,7 @@
 
 from hargo.config.options.base import BelongsTo, Location, Names, Options, Seed
 from hargo.config.options.compute import ComputeOptions, PrefetchOptions
-from hargo.config.options.data import DataOptions, EmbeddedOptions
+from hargo.config.options.data import ColumnOptions, DataOptions, EmbeddedOptions
 from hargo.config.options.evaluation import EvaluationOptions, ReportOptions
 from hargo.config.options.methods import (
     PolicyOptions,
@@ -25,6 +25,7 @@ from hargo.config.options.training import (
 __all__ = [
     "AdapterOptions",
     "BelongsTo",
+    "ColumnOptions",
     "ComputeOptions",
     "DataOptions",
     "EmbeddedOptions",

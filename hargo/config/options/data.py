@@ -25,15 +25,28 @@ class EmbeddedOptions(Options):
     eval_plp: PositiveInt = Field(60, description="Evaluation questions on data sets and models.")
 
 
+class ColumnOptions(Options):
+    """How the columns of one's own rows are called."""
+
+    prompt: str = Field("prompt", min_length=1)
+    answer: str = Field("answer", min_length=1)
+    task: str = Field("task", min_length=1, description="Not needed where the study has one task.")
+    id: str = Field("id", min_length=1, description="Optional: unique names of rows.")
+    family: str = Field("family", min_length=1, description="Optional: rows of one family succeed or fail together.")
+    split: str = Field("split", min_length=1, description="Optional: train or eval, for the protocol given.")
+
+
 class DataOptions(Options):
     """Where rows come from and how they are split."""
 
-    source: str = Field("embedded", description="A data source: embedded, hpcgpt, hub or drb (DataRaceBench).")
-    path: Annotated[Location | None, BelongsTo("source", ("hpcgpt", "drb", "hub"), others=("embedded",))] = Field(
-        None, description="Folder of the source hpcgpt or drb, or hub id of the source hub."
+    source: str = Field(
+        "embedded", description="A data source: embedded, jsonl (rows of your own), hpcgpt, hub or drb (DataRaceBench)."
     )
-    revision: Annotated[str | None, BelongsTo("source", ("hub",), others=("embedded", "hpcgpt", "drb"))] = Field(
-        None, min_length=1, description="Hub revision to pin."
+    path: Annotated[Location | None, BelongsTo("source", ("hpcgpt", "drb", "hub", "jsonl"), others=("embedded",))] = (
+        Field(None, description="File or folder of the sources jsonl, hpcgpt and drb, or hub id of the source hub.")
+    )
+    revision: Annotated[str | None, BelongsTo("source", ("hub",), others=("embedded", "hpcgpt", "drb", "jsonl"))] = (
+        Field(None, min_length=1, description="Hub revision to pin.")
     )
     protocol: Literal["paper", "strict", "given"] = Field(
         "paper",
@@ -48,11 +61,14 @@ class DataOptions(Options):
         None, description="Keep at most so many training rows (stratified by task): the size knob."
     )
     eval_limit: PositiveInt | None = Field(None, description="Keep at most so many evaluation rows.")
+    columns: Annotated[ColumnOptions, BelongsTo("source", ("jsonl",), others=("embedded", "hpcgpt", "drb", "hub"))] = (
+        ColumnOptions()
+    )
     embedded: Annotated[EmbeddedOptions, BelongsTo("source", ("embedded",))] = EmbeddedOptions()
 
     @model_validator(mode="after")
     def _check(self) -> DataOptions:
-        if self.source in ("hpcgpt", "hub", "drb") and not self.path:
+        if self.source in ("hpcgpt", "hub", "drb", "jsonl") and not self.path:
             raise ValueError(f"source {self.source!r} needs `path`")
         if self.protocol == "given" and self.source in ("hpcgpt", "hub", "drb"):
             raise ValueError(f"protocol 'given' needs a source that splits itself, {self.source!r} does not")
