@@ -1,12 +1,12 @@
 """Answers without a language model. A report that leaves these out misleads: on a random split of the HPC-GPT data
-TF-IDF and logistic regression are level with fine-tuned models.
+TF-IDF with logistic regression is level with fine-tuned models.
 
 majority    the most frequent answer of the task in training
 1-NN        the answer of the training row of the task whose prompt is nearest (cosine of TF-IDF)
 TF-IDF + LR logistic regression over the tasks of a pool together; None (does not apply) for tasks without classes
 all yes     the positive class, where a task has one
 
-The last two see character n-grams of 3 to 5 inside word boundaries; scikit-learn's defaults but for C = 2.
+The last two see character n-grams of 3 to 5 inside word boundaries; scikit-learn's defaults except for C = 2.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FILES = {
 def baselines(train: list[Row], eval: list[Row], seed: int) -> Answers:
     """Name -> answers aligned with `eval`; None where a baseline does not apply or its task has no training rows.
 
-    seed: for the solver of the logistic regression; the default solver draws nothing, so the answers do not change.
+    seed: for the solver of the logistic regression; the default solver is deterministic, so the answers do not change.
     """
     return {
         "majority": _per_task(train, eval, _majority),
@@ -98,12 +98,14 @@ def _regression(train: list[Row], evaluation: list[Row], seed: int) -> list[str 
     for pool in dict.fromkeys(pool for pool in pools.values() if pool is not None):
         known = [row for row in train if tasks.load(row.task).counted_in == pool]
         classes = [truth_of(row.task, row.answer) for row in known]
-        labelled = [(row, said) for row, said in zip(known, classes, strict=True) if said is not None]
+        labelled = [(row, truth) for row, truth in zip(known, classes, strict=True) if truth is not None]
         places = [i for i, row in enumerate(evaluation) if pools[row.task] == pool]
         if labelled:
-            told = [said for _, said in labelled]
+            truths = [truth for _, truth in labelled]
             for place, text in zip(
-                places, _classes([row for row, _ in labelled], told, [evaluation[i] for i in places], seed), strict=True
+                places,
+                _classes([row for row, _ in labelled], truths, [evaluation[i] for i in places], seed),
+                strict=True,
             ):
                 result[place] = text
     return result
@@ -118,7 +120,7 @@ def _classes(train: list[Row], classes: list[str], evaluation: list[Row], seed: 
     vectors = _vectorizer()
     table = vectors.fit_transform(row.prompt for row in train)
     model = LogisticRegression(C=2.0, max_iter=1000, random_state=seed).fit(table, classes)
-    return [str(said) for said in model.predict(vectors.transform(row.prompt for row in evaluation))]
+    return [str(answer) for answer in model.predict(vectors.transform(row.prompt for row in evaluation))]
 
 
 def _blank(rows: list[Row]) -> bool:

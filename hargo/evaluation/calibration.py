@@ -1,4 +1,4 @@
-"""Does P(yes) mean what it says, and would another threshold do better? From predictions with a `choice`."""
+"""How well calibrated P(yes) is and whether another threshold would do better, from predictions with a `choice`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hargo.evaluation.choice import asked_of, p_yes
+from hargo.evaluation.choice import is_yes_no, p_yes
 from hargo.evaluation.confusion import rates, truth_of
 from hargo.evaluation.predictions import Prediction
 
@@ -18,12 +18,12 @@ THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class Bin:
-    """Rows whose P(yes) lies in [low, high): how many, their mean P(yes), and the share whose truth is yes."""
+    """Rows whose P(yes) is in [low, high): how many, their mean P(yes), and the share whose truth is yes."""
 
     low: float
     high: float
     rows: int
-    said: float
+    predicted: float
     true: float
 
 
@@ -32,7 +32,7 @@ def scored(predictions: Sequence[Prediction], task: str | None = None) -> tuple[
     rows = [
         (p_yes(p.choice), truth == "yes")
         for p in predictions
-        if p.choice and asked_of(p.task) and task in (None, p.task)
+        if p.choice and is_yes_no(p.task) and task in (None, p.task)
         if (truth := truth_of(p.task, p.reference)) is not None
     ]
     return np.array([p for p, _ in rows]), np.array([float(y) for _, y in rows])
@@ -41,37 +41,37 @@ def scored(predictions: Sequence[Prediction], task: str | None = None) -> tuple[
 def reliability(probabilities: np.ndarray, truth: np.ndarray, bins: int = BINS) -> list[Bin]:
     """Bins of equal width that hold any rows."""
     place = np.minimum((probabilities * bins).astype(int), bins - 1)
-    found = []
+    filled = []
     for i in range(bins):
         mine = place == i
         if mine.any():
-            said, true = float(probabilities[mine].mean()), float(truth[mine].mean())
-            found.append(Bin(i / bins, (i + 1) / bins, int(mine.sum()), said, true))
-    return found
+            predicted, true = float(probabilities[mine].mean()), float(truth[mine].mean())
+            filled.append(Bin(i / bins, (i + 1) / bins, int(mine.sum()), predicted, true))
+    return filled
 
 
 def ece(probabilities: np.ndarray, truth: np.ndarray, bins: int = BINS) -> float:
-    """Expected calibration error of P(yes): mean gap between said and true share, weighted by rows.
+    """Expected calibration error of P(yes): mean gap between predicted and true share, weighted by rows.
 
     Naeini et al. (2015), in the binary form: on the probability of the positive class, not of the answer given.
     """
-    return sum(b.rows * abs(b.said - b.true) for b in reliability(probabilities, truth, bins)) / len(truth)
+    return sum(b.rows * abs(b.predicted - b.true) for b in reliability(probabilities, truth, bins)) / len(truth)
 
 
 def sweep(probabilities: np.ndarray, truth: np.ndarray) -> list[dict[str, float]]:
     """Precision, recall, F1 and accuracy, in percent, where P(yes) >= threshold counts as yes."""
-    found = []
+    rows = []
     for threshold in THRESHOLDS:
-        said = probabilities >= threshold
+        positive = probabilities >= threshold
         yes = truth == 1
         counts = {
-            "tp": int((said & yes).sum()),
-            "fp": int((said & ~yes).sum()),
-            "tn": int((~said & ~yes).sum()),
-            "fn": int((~said & yes).sum()),
+            "tp": int((positive & yes).sum()),
+            "fp": int((positive & ~yes).sum()),
+            "tn": int((~positive & ~yes).sum()),
+            "fn": int((~positive & yes).sum()),
         }
-        found.append({"threshold": threshold, **rates(**counts)})
-    return found
+        rows.append({"threshold": threshold, **rates(**counts)})
+    return rows
 
 
 def average_precision(probabilities: np.ndarray, truth: np.ndarray) -> float | None:

@@ -23,7 +23,7 @@ SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 @dataclass(frozen=True)
 class Finding:
-    """What the model says of one file. p: P(yes), None where undecided; reason: why it is; line: first directive."""
+    """Verdict on one file. p: P(yes), None where undecided; reason: why undecided; line: first directive."""
 
     path: Path
     p: float | None
@@ -36,10 +36,10 @@ def study_of(model: Path) -> Study | None:
     """The study that trained a model, from the `run.json` beside its folder; None where there is none."""
     for path in (model.parent / "run.json", model / "run.json"):
         if path.is_file():
-            made = read_json(path)
-            if not isinstance(made, dict) or not isinstance(made.get("study"), dict):
-                raise UserError(f"{path}: names no study; give the model's with --config")
-            return study_from(made["study"], str(path))
+            record = read_json(path)
+            if not isinstance(record, dict) or not isinstance(record.get("study"), dict):
+                raise UserError(f"{path}: does not name a study; give the model's study with --config")
+            return study_from(record["study"], str(path))
     return None
 
 
@@ -68,22 +68,26 @@ def check(model: Path, paths: Sequence[Path], threshold: float = 0.5, study: Stu
         unread.get(i) or _undecidable(text, drb.language(path), len(prompt), room)
         for i, (text, (path, _), prompt) in enumerate(zip(texts, files, prompts, strict=True))
     ]
-    asked = [i for i, reason in enumerate(reasons) if not reason]
-    found: dict[int, Any] = dict(
-        zip(asked, choices(policy, tokenizer, [prompts[i] for i in asked], study.evaluation.batch_size), strict=True)
+    decidable = [i for i, reason in enumerate(reasons) if not reason]
+    choice_of: dict[int, Any] = dict(
+        zip(
+            decidable,
+            choices(policy, tokenizer, [prompts[i] for i in decidable], study.evaluation.batch_size),
+            strict=True,
+        )
     )
-    if asked and any(choice is None for choice in found.values()):
+    if decidable and any(choice is None for choice in choice_of.values()):
         raise UserError(f"{model}: its tokenizer begins yes and no with the same token, so it has no P(yes)")
     findings = []
     for i, (path, _) in enumerate(files):
-        p = p_yes(found[i]) if i in found else None
+        p = p_yes(choice_of[i]) if i in choice_of else None
         line = first_directive(texts[i], drb.language(path)) or 1
         findings.append(Finding(path, p, None if p is None else p >= threshold, line, reasons[i]))
     return findings
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[str], dict[int, str]]:
-    """The programs' texts, and why some cannot be had: one bad file must not cost the verdicts of the others."""
+    """The programs' texts, and why some cannot be read: one bad file must not cost the verdicts on the others."""
     texts, reasons = [], {}
     for i, path in enumerate(paths):
         try:
@@ -91,7 +95,7 @@ def _read(paths: Sequence[Path]) -> tuple[list[str], dict[int, str]]:
         except UserError as error:
             text, reasons[i] = "", str(error).removeprefix(f"{drb.printable(path)}: ")
         if "\0" in text:
-            text, reasons[i] = "", "not a text file (it holds a zero byte)"
+            text, reasons[i] = "", "not a text file (it contains a zero byte)"
         texts.append(text)
     return texts, reasons
 
@@ -117,8 +121,8 @@ def _undecidable(text: str, language: str, tokens: int, room: int | None) -> str
 def model_name(model: Path) -> str:
     """The model folder and the stage and seed that made it, where a `run.json` beside it knows."""
     path = model.parent / "run.json"
-    made = read_json(path) if path.is_file() else None
-    stage = made.get("stage") if isinstance(made, dict) else None
+    record = read_json(path) if path.is_file() else None
+    stage = record.get("stage") if isinstance(record, dict) else None
     return drb.printable(f"{model} ({stage})" if stage else str(model))
 
 
@@ -131,7 +135,7 @@ def sarif(findings: Sequence[Finding], model: str, base: Path) -> dict[str, Any]
         "id": "openmp-data-race",
         "name": "OpenMPDataRace",
         "shortDescription": {"text": "Possible OpenMP data race"},
-        "fullDescription": {"text": "A language model takes this program for one with a data race. It may be wrong."},
+        "fullDescription": {"text": "A language model judges that this program has a data race. It may be wrong."},
         "defaultConfiguration": {"level": "warning"},
     }
     results = [

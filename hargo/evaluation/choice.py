@@ -22,13 +22,13 @@ Choice = dict[str, float]
 IMPOSSIBLE = -1000.0
 
 
-def asked_of(task: str) -> bool:
+def is_yes_no(task: str) -> bool:
     """Whether the answers to a task are yes and no, with yes the positive class."""
     return tasks.load(task).positive == LABELS[0]
 
 
 def p_yes(choice: Mapping[str, float]) -> float:
-    """P(yes) among the two labels, whatever else the model might have said.
+    """P(yes) among the two labels, whatever else the model might have answered.
 
     >>> round(p_yes({"yes": -0.2231, "no": -1.6094}), 3)
     0.8
@@ -38,11 +38,11 @@ def p_yes(choice: Mapping[str, float]) -> float:
 
 def first_tokens(tokenizer: Any) -> dict[str, list[int]] | None:
     """Label -> ids that an answer beginning with it may begin with; None where the labels share one."""
-    found = {}
+    tokens = {}
     for label in LABELS:
         ids = tokenizer([label, label.capitalize()], add_special_tokens=False)["input_ids"]
-        found[label] = sorted({one[0] for one in ids})
-    return None if set(found["yes"]) & set(found["no"]) else found
+        tokens[label] = sorted({one[0] for one in ids})
+    return None if set(tokens["yes"]) & set(tokens["no"]) else tokens
 
 
 @torch.no_grad()
@@ -50,20 +50,20 @@ def choices(model: Any, tokenizer: Any, prompts: Sequence[list[int]], batch_rows
     """Per prompt (token ids) the log-probabilities of `yes` and `no` at the first token of the answer.
 
     Rounded to 4 decimals, since the last bits depend on which prompts share a batch. None for a tokenizer whose
-    labels begin with the same token, and for a prompt whose logits are no numbers. A label that cannot begin the
+    labels begin with the same token, and for a prompt whose logits are not numbers. A label that cannot begin the
     answer at all has `IMPOSSIBLE`, since JSON has no infinity.
     """
     tokens = first_tokens(tokenizer)
     if tokens is None:
-        logger.warning("yes and no begin with the same token: no P(yes), so no calibration")
+        logger.warning("yes and no begin with the same token, so there is no P(yes) and no calibration")
         return [None] * len(prompts)
-    found: list[Choice | None] = [None] * len(prompts)
+    log_probabilities: list[Choice | None] = [None] * len(prompts)
     order = sorted(range(len(prompts)), key=lambda i: len(prompts[i]))
     for start in range(0, len(order), batch_rows):
         part = order[start : start + batch_rows]
         logp = next_logits(model, [prompts[i] for i in part], tokenizer.pad_token_id).float().log_softmax(-1)
         for i, row in zip(part, logp, strict=True):
-            said = {label: float(row[ids].logsumexp(-1)) for label, ids in tokens.items()}
-            if not any(map(math.isnan, said.values())):
-                found[i] = {label: round(max(value, IMPOSSIBLE), 4) for label, value in said.items()}
-    return found
+            logs = {label: float(row[ids].logsumexp(-1)) for label, ids in tokens.items()}
+            if not any(map(math.isnan, logs.values())):
+                log_probabilities[i] = {label: round(max(value, IMPOSSIBLE), 4) for label, value in logs.items()}
+    return log_probabilities

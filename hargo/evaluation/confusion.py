@@ -31,25 +31,25 @@ RATES: dict[str, Callable[[Counts], tuple[float, float]]] = {
 
 def counts(prediction: Prediction) -> dict[str, float]:
     """What one row adds to each of `COUNTS`."""
-    found: dict[str, float] = dict.fromkeys(COUNTS, 0)
+    totals: dict[str, float] = dict.fromkeys(COUNTS, 0)
     positive, truth = load(prediction.task).positive, truth_of(prediction.task, prediction.reference)
     each = 1 / len(prediction.answers) if len(prediction.answers) > 1 else 1
     for answer in prediction.answers:
         if answer.parsed is None or truth is None:
-            found["undecided"] += each
-            found["undecided_positive"] += each * (truth == positive)
+            totals["undecided"] += each
+            totals["undecided_positive"] += each * (truth == positive)
         else:
             hit = answer.parsed == truth
-            found[("t" if hit else "f") + ("p" if answer.parsed == positive else "n")] += each
-    return found
+            totals[("t" if hit else "f") + ("p" if answer.parsed == positive else "n")] += each
+    return totals
 
 
 def confusion(predictions: Iterable[Prediction]) -> dict[str, float]:
     """Confusion counts of the predictions of tasks with classes and what follows from them, shares in percent.
 
-    An answer that is of no class (`parsed` None), or a row whose reference has none, is `undecided`: it is
+    An answer of no class (`parsed` None), or a row whose reference has none, is `undecided`: it is
     counted as wrong, lowers recall where the truth is positive, and is never taken for a "no".
-    `undecided_positive` says how many of them are in truth positive; `decided` is the share of the others.
+    `undecided_positive` is how many of them are truly positive; `decided` is the share of the others.
     """
     rows = [counts(prediction) for prediction in predictions]
     total = {key: sum(row[key] for row in rows) for key in COUNTS}
@@ -71,7 +71,7 @@ def rates(
 
 def truth_of(task: str, reference: str) -> str | None:
     """The class of a reference; None where it has none."""
-    found = load(task)
-    if found.label is not None:
-        return found.label(reference)
-    return label(reference) if found.positive in LABELS else reference.strip() or None
+    spec = load(task)
+    if spec.label is not None:
+        return spec.label(reference)
+    return label(reference) if spec.positive in LABELS else reference.strip() or None

@@ -1,4 +1,4 @@
-"""DataRaceBench as an external test set: how a model does beside published race detectors, in their figures."""
+"""DataRaceBench as an external test set: how a model compares with published race detectors, in their figures."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ PARTS = (
 def tool_figures(predictions: Sequence[Prediction]) -> dict[str, float]:
     """TP, FP, TN, FN, undecided; TSR = decided / all; F1 of the decided; F1 x TSR. Shares between 0 and 1.
 
-    These are the figures of race detectors, whose F1 leaves out what they cannot decide and makes up for it by TSR;
+    These are the figures of race detectors, whose F1 leaves out what they cannot decide;
+    TSR makes up for that. In contrast,
     the data-race F1 of the report counts an undecided race as missed.
     """
     counts = confusion(predictions)
@@ -88,7 +89,8 @@ def score(study: Study, model: Path, data: Path, out: Path, folder: Path | None 
     tasks = [task for task in study.tasks if task in LANGUAGES]
     if not tasks:
         raise UserError(
-            f"the study's tasks {', '.join(study.tasks)} have no data races; DataRaceBench has nothing else"
+            f"none of the study's tasks ({', '.join(study.tasks)}) is about data races, "
+            "and DataRaceBench has nothing else"
         )
     rows = drb.load(DataOptions(source="drb", path=str(where)), tasks)
     rows = drb.reframe(rows, drb.frames_of(load_rows(data / "train.jsonl")))

@@ -39,7 +39,7 @@ class Metric:
     headline: whether it is in the headline table and tested there
     relative: whether it is measured against the first reference's model of the same seed, which has none itself
     share: whether it is a percentage of rows, so that its interval is that of a share where rows count whole or not
-    warned: whether the report warns of a baseline that keeps up on it
+    warned: whether the report warns when a baseline keeps up on it
     """
 
     name: str
@@ -68,7 +68,7 @@ class Metric:
             if not p.too_long:
                 raise UserError(
                     f"{self.title}: row {p.id!r} has {len(p.answers)} answers and others {self.answers} or more; "
-                    "evaluate this model again, with as many answers to every row"
+                    "evaluate this model again, with the same number of answers to every row"
                 )
         return rows
 
@@ -126,14 +126,14 @@ REWARD = Metric("reward", "Reward", "reward", mean(earned), scale=1.0)
 
 def metrics(names: Iterable[str]) -> dict[str, Metric]:
     """Name -> metric of these tasks: WinRate, then each task's in their order. UserError where two share a name."""
-    found: dict[str, Metric] = {}
+    by_name: dict[str, Metric] = {}
     for metric in _listed(list(dict.fromkeys(names))):
-        if found.setdefault(metric.name, metric) is not metric:
+        if by_name.setdefault(metric.name, metric) is not metric:
             raise UserError(
-                f"tasks {', '.join(metric.tasks)}: a figure {metric.name!r} is there already; "
+                f"tasks {', '.join(metric.tasks)}: a figure {metric.name!r} already exists; "
                 "give the task, its pool or its measure another name"
             )
-    return found
+    return by_name
 
 
 def metric(name: str) -> Metric:

@@ -1,4 +1,4 @@
-"""What a model makes of the evaluation rows: one `Prediction` per row, with one answer or several.
+"""A model's answers to the evaluation rows: one `Prediction` per row, with one answer or several.
 
 A line of predictions.jsonl is a flat object: id, task, output, reference, reward (null where the answer cannot be
 rewarded), parsed, correct, scores, tokens, truncated; then, only where there is something to say, choice, perturbed,
@@ -28,7 +28,7 @@ class Answer(Verdict):
 
     reward: in [0, 1]; None where the answer cannot be rewarded
     tokens: generated; None where no language model answered
-    truncated: whether it hit the bound on new tokens
+    truncated: whether it reached the limit on new tokens
     """
 
     output: str
@@ -79,7 +79,7 @@ class Prediction:
 
     @classmethod
     def of(cls, record: Any) -> Prediction:
-        """The prediction of a line of predictions.jsonl; UserError, what is wrong with it, where something is."""
+        """The prediction of a line of predictions.jsonl; a UserError says what is wrong with a damaged one."""
         problem = _problem(record)
         if problem:
             raise UserError(problem)
@@ -189,9 +189,9 @@ def _wrong(record: Any, keys: Mapping[str, Sequence[type]]) -> str | None:
         if not isinstance(value, tuple(kinds)) or (isinstance(value, bool) and bool not in kinds):
             return f"{key!r} is not {' or '.join(dict.fromkeys(_WORDS[kind] for kind in kinds))}"
         if isinstance(value, str) and not _writable(value):
-            return f"{key!r} holds half a surrogate pair, which no file can hold"
+            return f"{key!r} contains half a surrogate pair, which cannot be written to a file"
     if not all(_number(value) for value in record["scores"].values()):
-        return "'scores' holds something that is not a number"
+        return "'scores' contains something that is not a number"
     return None
 
 

@@ -43,12 +43,12 @@ def evaluate(study: Study, model: Path, data: Path, out: Path) -> None:
 def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = False) -> list[Prediction]:
     """Predictions of the model folder `model` in the order of the rows.
 
-    A row that the model's context has no room for, prompt and longest answer together, stays without an answer: it is
+    A row that the model's context has no room for, prompt and longest answer together, gets no answer: it is
     marked `too_long` and judged undecided.
 
-    perturbed: also ask rows with a program in other words (`hargo.data.perturb`), for P(yes) alone
+    perturbed: also evaluate rewritten programs (`hargo.data.perturb`), for P(yes) alone
     """
-    from hargo.evaluation.choice import asked_of, choices
+    from hargo.evaluation.choice import choices, is_yes_no
     from hargo.models.encode import encode
     from hargo.models.load import deterministic, load_model, load_tokenizer, room_of
     from hargo.rollout import Request
@@ -66,19 +66,19 @@ def answer(study: Study, model: Path, rows: Sequence[Row], perturbed: bool = Fal
     answers: list[dict[str, Any]] = [{"output": "", "too_long": True} for _ in rows]
     if len(fitting) < len(rows):
         logger.warning(
-            "%d of %d rows and their answers take more than the %s tokens that the model has room for: undecided",
+            "%d of %d rows count as undecided: with their answers they exceed the %s tokens that the model takes",
             len(rows) - len(fitting),
             len(rows),
             room,
         )
-    for i, made in zip(fitting, _decode(study, policy, tokenizer, [requests[i] for i in fitting]), strict=True):
-        answers[i] = made
-    asked = [i for i in fitting if asked_of(rows[i].task)]
-    prompts = [requests[i].prompt for i in asked]
-    for i, choice in zip(asked, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
+    for i, decoded in zip(fitting, _decode(study, policy, tokenizer, [requests[i] for i in fitting]), strict=True):
+        answers[i] = decoded
+    yes_no = [i for i in fitting if is_yes_no(rows[i].task)]
+    prompts = [requests[i].prompt for i in yes_no]
+    for i, choice in zip(yes_no, choices(policy, tokenizer, prompts, study.evaluation.batch_size), strict=True):
         answers[i]["choice"] = choice
     if perturbed:
-        programs = [i for i in asked if rows[i].task in LANGUAGES]
+        programs = [i for i in yes_no if rows[i].task in LANGUAGES]
         for i, kind, choice in _perturbed(study, policy, tokenizer, rows, programs):
             answers[i].setdefault("perturbed", {})[kind] = choice
     return judge(rows, [a["output"] for a in answers], answers)
@@ -91,7 +91,7 @@ def _decode(study: Study, policy: Any, tokenizer: Any, requests: list[Any]) -> l
 
     answers: list[dict[str, Any]] = [{} for _ in requests]
     order = sorted(range(len(requests)), key=lambda i: len(requests[i].prompt))
-    chunk = study.evaluation.batch_size * 4  # a few batches, so that like lengths meet and progress shows
+    chunk = study.evaluation.batch_size * 4  # a few batches, so that similar lengths are together and progress shows
     opened = open_sampler(study.rl.sampler, policy, tokenizer, batch_rows=study.evaluation.batch_size)
     with closing(opened) as sampler:
         for start in range(0, len(order), chunk):
@@ -116,8 +116,8 @@ def _perturbed(
     prompts = [example.prompt for example in encode(tokenizer, [row for _, _, row in changed], study.model)]
     room = room_of(policy)
     fits = [k for k, prompt in enumerate(prompts) if room is None or len(prompt) < room]
-    found = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)
-    for k, choice in zip(fits, found, strict=True):
+    log_probabilities = choices(policy, tokenizer, [prompts[k] for k in fits], study.evaluation.batch_size)
+    for k, choice in zip(fits, log_probabilities, strict=True):
         if choice is not None:
             yield changed[k][0], changed[k][1], choice
 
@@ -126,7 +126,7 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
     """Predictions in the order of the rows: the task's reward, and its judgement, which never looks at the reward.
 
     extra: per row what else is known of the answer. `too_long` leaves a row undecided whatever the task makes of an
-    empty answer. What a task of its own gives as a reward or score that is no finite number is None or 0.
+    empty answer. What a task of its own gives as a reward or score that is not a finite number is None or 0.
     """
     predictions: dict[int, Prediction] = {}
     rewards = tasks.rewards([row.task for row in rows], outputs, [row.answer for row in rows])
@@ -136,12 +136,12 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
         odd = sum(not math.isfinite(v) for verdict in verdicts for v in verdict.scores.values())
         lost = sum(rewards[i] is None for i in mine)
         if odd or lost:
-            logger.warning("%s: %d answers have no usable reward, %d scores are no finite numbers", name, lost, odd)
+            logger.warning("%s: %d answers have no usable reward, %d scores are not finite numbers", name, lost, odd)
         for i, verdict in zip(mine, verdicts, strict=True):
             reward = rewards[i]
             if extra[i].get("too_long"):
                 reward, verdict = 0.0, replace(verdict, parsed=None, correct=False)
-            made = Answer(
+            judged_answer = Answer(
                 output=outputs[i],
                 reward=reward,
                 parsed=verdict.parsed,
@@ -151,5 +151,7 @@ def judge(rows: Sequence[Row], outputs: Sequence[str], extra: Sequence[dict[str,
                 truncated=extra[i].get("truncated", False),
             )
             known = {key: extra[i][key] for key in ("choice", "perturbed", "too_long") if key in extra[i]}
-            predictions[i] = Prediction(id=rows[i].id, task=name, reference=rows[i].answer, answers=(made,), **known)
+            predictions[i] = Prediction(
+                id=rows[i].id, task=name, reference=rows[i].answer, answers=(judged_answer,), **known
+            )
     return [predictions[i] for i in range(len(rows))]

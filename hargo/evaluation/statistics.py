@@ -1,7 +1,7 @@
-"""How large a difference between two methods is, and how sure.
+"""How large a difference between two methods is, and how certain.
 
-Every metric is a ratio of sums over evaluation rows (`Sums`). Two things blur it: which rows were asked, and which
-seeds were trained. Rows are drawn again with replacement (Efron and Tibshirani 1993, chapter 8), all models on the same
+Every metric is a ratio of sums over evaluation rows (`Sums`). Two things blur it: which rows were evaluated, and which
+seeds were trained. Rows are resampled with replacement (Efron and Tibshirani 1993, chapter 8), all models on the same
 draw, near-duplicates together. A test between methods also counts how much seeds differ. Both methods of a seed start
 from that seed's SFT model, so what counts is how the gap itself differs between seeds.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 DRAWS = 4000
 LEVEL = 0.05
-#: with fewer rows (or groups) than this on which two methods differ, their variance is no guide
+#: below this number of rows (or groups) on which two methods differ, their variance is no guide
 FEW = 10
 #: more seeds than anyone would train
 MANY = 1000
@@ -46,7 +46,7 @@ class Difference:
 
     interval: 95 % over rows, the models as they are
     rows: variance of the gap over draws of rows
-    seeds: variance of the gap as it shows between seeds, with its degrees of freedom; None for one seed
+    seeds: variance of the gap as observed between seeds, with its degrees of freedom; None for one seed
     both: what `rows` and `seeds` share, from rows on which the seeds of a method disagree by chance
     p: two-sided, rows and seeds together; for one seed rows alone
     count: rows, or groups of rows, that are independent of each other
@@ -63,7 +63,7 @@ class Difference:
 
     @property
     def unseeded(self) -> float:
-        """The part of the variance that comes from rows and that no number of seeds takes away."""
+        """The part of the variance that comes from rows and that no number of seeds removes."""
         return max(0.0, self.rows - self.both)
 
 
@@ -184,11 +184,11 @@ def from_curves(
         parts = [(a - b, curves_a - curves_b)] if together else [(a, curves_a), (b, curves_b)]
         seeds, both, freedom = _between_seeds(parts, max(_step(curves_a), _step(curves_b)))
         both *= unbiased
-    found = Difference(gap, interval(curve, count), rows, seeds, freedom, both, 1.0, count)
-    p = _p(found)
+    estimate = Difference(gap, interval(curve, count), rows, seeds, freedom, both, 1.0, count)
+    p = _p(estimate)
     if sides and groups is not None:
-        p = max(p, _few(*sides, groups, variance=found.unseeded + (seeds or 0.0)))
-    return replace(found, p=p)
+        p = max(p, _few(*sides, groups, variance=estimate.unseeded + (seeds or 0.0)))
+    return replace(estimate, p=p)
 
 
 def _between_seeds(sides: list[tuple[np.ndarray, np.ndarray]], step: float) -> tuple[float, float, float]:
@@ -216,7 +216,7 @@ def _step(curves: np.ndarray) -> float:
     return float(np.diff(values).min()) if len(values) > 1 else 0.0
 
 
-def _p(found: Difference) -> float:
+def _p(difference: Difference) -> float:
     """Two-sided p of the gap, rows and seeds together: the mean of two, each exact where one of them is all there is.
 
     Student's t with Satterthwaite's (1946) degrees of freedom for a sum of two variances tells equal methods apart too
@@ -227,19 +227,24 @@ def _p(found: Difference) -> float:
     from scipy.optimize import brentq
     from scipy.special import stdtr, stdtrit
 
-    if found.gap == 0 or found.count <= 1:
+    if difference.gap == 0 or difference.count <= 1:
         return 1.0
-    rows, seeds, f, g = found.unseeded, found.seeds or 0.0, min(found.freedom, 1e9), min(found.count - 1, 1e9)
+    rows, seeds, f, g = (
+        difference.unseeded,
+        difference.seeds or 0.0,
+        min(difference.freedom, 1e9),
+        min(difference.count - 1, 1e9),
+    )
     if rows + seeds <= 0:  # the gap is the same on all rows and seeds: as sure as that many coins on one side
-        return 2.0 ** (1 - found.count)
+        return 2.0 ** (1 - difference.count)
 
     def beyond(tail: float) -> float:
-        return float(stdtrit(g, tail)) ** 2 * rows + float(stdtrit(f, tail)) ** 2 * seeds - found.gap**2
+        return float(stdtrit(g, tail)) ** 2 * rows + float(stdtrit(f, tail)) ** 2 * seeds - difference.gap**2
 
     least = 1e-12
     careful = 2 * float(brentq(beyond, least, 0.5)) if beyond(least) > 0 else 2 * least
     freedom = (rows + seeds) ** 2 / (rows**2 / g + seeds**2 / f)
-    return (careful + 2 * float(stdtr(freedom, -abs(found.gap) / sqrt(rows + seeds)))) / 2
+    return (careful + 2 * float(stdtr(freedom, -abs(difference.gap) / sqrt(rows + seeds)))) / 2
 
 
 def _few(first: Sums, second: Sums, groups: np.ndarray, variance: float) -> float:
@@ -326,21 +331,21 @@ def deal_test(ours: tuple[np.ndarray, np.ndarray], theirs: tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class Need:
-    """What it takes to tell a difference from noise; None where no rows, or not even `MANY` seeds, would do."""
+    """What it takes to distinguish a difference from noise; None where no rows, or not even `MANY` seeds, do."""
 
     rows: int | None
     seeds: int | None
 
 
-def detectable(found: Difference, level: float = LEVEL, power: float = 0.8) -> float:
+def detectable(difference: Difference, level: float = LEVEL, power: float = 0.8) -> float:
     """The smallest true difference that shows with probability `power`, in the metric's unit.
 
-    With one seed, rows alone. What rows and what seeds ask for, each by Student's t, are added as squares: exact for
+    With one seed, rows alone. What rows and what seeds require, each by Student's t, are added as squares: exact for
     either alone, otherwise on the safe side. Infinite for one row or group.
     """
-    seeds = _effect(found.freedom, level, power) ** 2 * found.seeds if found.seeds else 0.0
-    rows = _effect(found.count - 1, level, power) ** 2 * found.unseeded if found.unseeded else 0.0
-    return sqrt(rows + seeds) if found.count > 1 else inf
+    seeds = _effect(difference.freedom, level, power) ** 2 * difference.seeds if difference.seeds else 0.0
+    rows = _effect(difference.count - 1, level, power) ** 2 * difference.unseeded if difference.unseeded else 0.0
+    return sqrt(rows + seeds) if difference.count > 1 else inf
 
 
 @lru_cache(maxsize=1024)
@@ -352,31 +357,31 @@ def _effect(freedom: float, level: float, power: float) -> float:
     return float(nctdtrinc(at, 1 - power, -stdtrit(at, level / 2))) if at > 0 else inf
 
 
-def planned(found: Difference, rows: float, seeds: float) -> Difference:
-    """What `found` would be with `rows` times as many rows and groups, and `seeds` times as many seeds."""
-    trained = max(0.0, (found.seeds or 0.0) - found.both) / seeds  # more rows do not lower it
-    asked, both = found.unseeded / rows, found.both / rows / seeds
-    more = replace(found, rows=asked + both, both=both, count=max(2.0, found.count * rows))
-    if found.seeds is None:
+def planned(difference: Difference, rows: float, seeds: float) -> Difference:
+    """What `difference` would be with `rows` times as many rows and groups, and `seeds` times as many seeds."""
+    trained = max(0.0, (difference.seeds or 0.0) - difference.both) / seeds  # more rows do not lower it
+    alone, both = difference.unseeded / rows, difference.both / rows / seeds
+    more = replace(difference, rows=alone + both, both=both, count=max(2.0, difference.count * rows))
+    if difference.seeds is None:
         return more
-    k = found.freedom + 1  # as if both methods had as many
+    k = difference.freedom + 1  # as if both methods had as many
     return replace(more, seeds=trained + both, freedom=k * seeds - 1)
 
 
-def need(target: float, found: Difference, n: int, k: int, power: float = 0.8) -> Need:
+def need(target: float, difference: Difference, n: int, k: int, power: float = 0.8) -> Need:
     """Rows with `k` seeds, or seeds with `n` rows, for which a true difference `target` shows with probability `power`.
 
-    found: a difference measured with n rows and k seeds; with one seed the scatter of seeds is unknown and taken for
-    0, and `seeds` of the answer is None. See `detectable`.
+    difference: measured with n rows and k seeds; with one seed the variation between
+    seeds is unknown and taken as 0, and `seeds` of the answer is None. See `detectable`.
     """
 
     def rows(number: int) -> bool:
-        return detectable(planned(found, number / n, 1), power=power) <= abs(target)
+        return detectable(planned(difference, number / n, 1), power=power) <= abs(target)
 
     def seeds(number: int) -> bool:
-        return detectable(planned(found, 1, number / k), power=power) <= abs(target)
+        return detectable(planned(difference, 1, number / k), power=power) <= abs(target)
 
-    return Need(rows=_least(rows, 1, 10**9), seeds=_least(seeds, 2, MANY) if found.seeds is not None else None)
+    return Need(rows=_least(rows, 1, 10**9), seeds=_least(seeds, 2, MANY) if difference.seeds is not None else None)
 
 
 def _least(enough: Callable[[int], bool], start: int, most: int) -> int | None:

@@ -25,31 +25,32 @@ logger = logging.getLogger(__name__)
 def build(study: Study, results: Path, out: Path, rows: bool = True) -> None:
     """Write the tables as CSV, figures/, report.md and report.html to `out`.
 
-    rows: whether report.html holds the evaluation rows and answers; without, it can be passed on where the data may not
+    rows: whether report.html contains the evaluation rows and answers; without them it can be shared where the
+        data may not
     results: results/<study>/; a method or seed that is missing there is a UserError naming what to run
     """
     drift.warn(study, results)
-    found = read(study, results)
+    study_results = read(study, results)
     for name, table in (
-        ("summary", annotate(found, tables.summary(found))),
-        ("per_task", tables.per_task(found)),
-        ("ablation", tables.ablation(found)),
-        ("heterogeneity", tables.heterogeneity(found)),
-        ("evidence", gap_table(found)),
-        ("similarity", band_table(found)),
+        ("summary", annotate(study_results, tables.summary(study_results))),
+        ("per_task", tables.per_task(study_results)),
+        ("ablation", tables.ablation(study_results)),
+        ("heterogeneity", tables.heterogeneity(study_results)),
+        ("evidence", gap_table(study_results)),
+        ("similarity", band_table(study_results)),
     ):
         write_text(out / f"{name}.csv", tables.to_csv(table))
     (out / "figures").mkdir(parents=True, exist_ok=True)
-    drawn = draw(found, out / "figures", FIGURES)
-    said = sections(found, set(drawn), rows)
+    figures = draw(study_results, out / "figures", FIGURES)
+    content = sections(study_results, set(figures), rows)
     heading = f"Study {study.name}"
-    write_text(out / "report.md", markdown.render(heading, said))
-    write_text(out / "report.html", html.render(heading, said, drawn, found))
+    write_text(out / "report.md", markdown.render(heading, content))
+    write_text(out / "report.html", html.render(heading, content, figures, study_results))
     logger.info("report in %s", out / "report.html")
 
 
 def print_headline(study: Study, out: Path) -> None:
-    """Print the headline table of a finished report, plain where the output is not a terminal, and where it is."""
+    """Print the headline table of a finished report, plain where output is not a terminal, and its path."""
     from rich.console import Console
     from rich.table import Table
 
@@ -77,7 +78,6 @@ def print_headline(study: Study, out: Path) -> None:
         console.width = 160  # a log file wraps nothing
     console.print(table)
     if len(study.reported) > 1:
-        told = ", ".join(f"{mark} from {title(name)}" for name, mark in marked(study.references).items())
-        differs = told.replace("from", "differs from", 1)
-        console.print(f"{differs} (over rows and seeds, Holm-corrected)", style="dim")
+        meanings = ", ".join(f"{mark} differs from {title(name)}" for name, mark in marked(study.references).items())
+        console.print(f"{meanings} (over rows and seeds, Holm-corrected across methods)", style="dim")
     console.print(f"Full report: {out / 'report.html'}", markup=False, soft_wrap=True)

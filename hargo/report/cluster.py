@@ -1,4 +1,4 @@
-"""What a study cost on a cluster: the jobs that the submitit executor has noted, per rule and one by one."""
+"""What a study cost on a cluster: the jobs that the submitit executor recorded, per rule and one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ JOB_HEADER = ["Job", "Rule", "Target", "State", "Wait", "Elapsed", "CPU used", "
 
 
 def jobs(results: Path, folder: Path = JOURNAL) -> list[Job]:
-    """Jobs whose outputs lie in a results folder, in the order of their submission; empty without any."""
+    """Jobs whose outputs are in a results folder, in the order of submission; empty where there are none."""
     if not (folder / "jobs.jsonl").is_file():
         return []
     from snakemake_executor_plugin_submitit.accounts import jobs as recorded
@@ -23,11 +23,11 @@ def jobs(results: Path, folder: Path = JOURNAL) -> list[Job]:
     return recorded(folder, f"{results}/")
 
 
-def per_rule(found: list[Job]) -> list[list[str]]:
-    """One row a rule, under RULE_HEADER: times are sums, memory the most of any job."""
+def per_rule(recorded: list[Job]) -> list[list[str]]:
+    """One row a rule, under RULE_HEADER: times are sums, memory is the most that any job used."""
     rows = []
-    for rule in dict.fromkeys(job.rule for job in found):
-        some = [job for job in found if job.rule == rule]
+    for rule in dict.fromkeys(job.rule for job in recorded):
+        some = [job for job in recorded if job.rule == rule]
         offered = sum(job.elapsed * job.cpus for job in some if job.elapsed and job.cpu is not None)
         used = sum(job.cpu for job in some if job.elapsed and job.cpu is not None)
         memory = [job.memory_efficiency for job in some if job.memory_efficiency is not None]
@@ -47,7 +47,7 @@ def per_rule(found: list[Job]) -> list[list[str]]:
     return rows
 
 
-def one_by_one(found: list[Job]) -> list[list[str]]:
+def one_by_one(recorded: list[Job]) -> list[list[str]]:
     """One row a job, under JOB_HEADER."""
     return [
         [
@@ -62,21 +62,21 @@ def one_by_one(found: list[Job]) -> list[list[str]]:
             f"{job.gpu_hours:.2f}",
             str(job.requeues),
         ]
-        for job in found
+        for job in recorded
     ]
 
 
-def source(found: list[Job]) -> str:
-    """Where the figures are from, in a sentence."""
-    accounted = sum(job.source == "sacct" for job in found)
-    if accounted == len(found):
+def source(recorded: list[Job]) -> str:
+    """Where the figures come from, in a sentence."""
+    accounted = sum(job.source == "sacct" for job in recorded)
+    if accounted == len(recorded):
         return "From the cluster's accounting (sacct)."
-    own = "from what the jobs recorded of themselves; one that was killed counts until it started again or was missed"
-    return f"{accounted} jobs from sacct, {len(found) - accounted} {own}." if accounted else f"{own.capitalize()}."
+    own = "from what the jobs recorded themselves; a killed job counts until it was restarted or found missing"
+    return f"{accounted} jobs from sacct, {len(recorded) - accounted} {own}." if accounted else f"{own.capitalize()}."
 
 
-def _sum(found: list[Job], value: Callable[[Job], float | None]) -> str:
-    known = [seconds for job in found if (seconds := value(job)) is not None]
+def _sum(recorded: list[Job], value: Callable[[Job], float | None]) -> str:
+    known = [seconds for job in recorded if (seconds := value(job)) is not None]
     return _time(sum(known) if known else None)
 
 

@@ -1,4 +1,4 @@
-"""Is the gap between two methods more than noise? Every comparison that the report makes, from its results."""
+"""Whether the gap between two methods is more than noise: every comparison that the report makes."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ class Gap:
     metric: str
     first: str
     second: str
-    found: Difference
+    difference: Difference
     corrected: float
     compared: int = 1
     from_level: bool = False
 
     @property
     def gap(self) -> float:
-        return self.found.gap
+        return self.difference.gap
 
     @property
     def interval(self) -> tuple[float, float]:
-        return self.found.interval
+        return self.difference.interval
 
     @property
     def one_seed(self) -> bool:
-        return self.found.seeds is None
+        return self.difference.seeds is None
 
     @property
     def distinguishable(self) -> bool:
-        """More than other rows and other seeds would do; with one seed nobody knows what seeds do."""
+        """Whether it is more than other rows and seeds explain; never with one seed, which says nothing about seeds."""
         return not self.one_seed and self.corrected < LEVEL
 
     @property
     def detectable(self) -> float:
-        """The true difference that such a study finds in four of five, at the level that the correction leaves."""
-        return statistics.detectable(self.found, LEVEL / self.compared)
+        """The true difference that four in five such studies find, at the level that the correction leaves."""
+        return statistics.detectable(self.difference, LEVEL / self.compared)
 
     @property
     def reading(self) -> str:
-        return reading(self.found, self.corrected) + unnoticed(self)
+        return reading(self.difference, self.corrected) + unnoticed(self)
 
 
-def reading(found: Difference, corrected: float) -> str:
+def reading(difference: Difference, corrected: float) -> str:
     """A difference in words: against other rows and other seeds, or against other rows alone."""
     if corrected < LEVEL:
-        return "more than noise" if found.seeds is not None else "more than rows explain, seeds unknown"
-    if found.seeds is not None and not found.interval[0] <= 0 <= found.interval[1]:
+        return "more than noise" if difference.seeds is not None else "more than rows explain, seeds unknown"
+    if difference.seeds is not None and not difference.interval[0] <= 0 <= difference.interval[1]:
         return "not distinguishable: seeds may explain it"
     return "not distinguishable"
 
@@ -75,19 +75,19 @@ def unnoticed(one: Gap) -> str:
     size = limit(one)
     if one.corrected < LEVEL or not size:
         return ""
-    return f"; a difference {size} could go unnoticed" + (", by the rows alone" if one.one_seed else "")
+    return f"; a difference {size} could go unnoticed" + (", judging by rows alone" if one.one_seed else "")
 
 
 def limit(one: Gap) -> str:
     """The size of the differences that the study could miss, `below 4.12`; empty where the two models never differ."""
-    found = headline.metric(one.metric)
-    if one.detectable > found.largest(one.from_level):
+    metric = headline.metric(one.metric)
+    if one.detectable > metric.largest(one.from_level):
         return "of any size"
-    return f"below {one.detectable:.{found.decimals}f}" if one.detectable > 0 else ""
+    return f"below {one.detectable:.{metric.decimals}f}" if one.detectable > 0 else ""
 
 
 def matched(first: Sequence[Model], second: Sequence[Model]) -> list[int] | None:
-    """The places in `second` of the seeds of `first`; None where the two have not the same seeds."""
+    """The places in `second` of the seeds of `first`; None where the two do not have the same seeds."""
     ours, theirs = ([model.seed for model in models] for models in (first, second))
     if len(set(ours)) < len(ours) or sorted(map(str, ours)) != sorted(map(str, theirs)):
         return None
@@ -95,7 +95,7 @@ def matched(first: Sequence[Model], second: Sequence[Model]) -> list[int] | None
 
 
 class Evidence:
-    """Redrawn figures of every model of a study, made once and compared many times."""
+    """Resampled figures of every model of a study, computed once and compared many times."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
@@ -144,19 +144,19 @@ class Evidence:
         """Values [seeds] and redrawn values [draws, seeds] of a method, and the number of groups of rows."""
         key = method, metric
         if key not in self._curves:
-            made = self.sums(method, metric)
-            drawn, count = self.drawn(self.ids(method, metric)) if made else (np.empty(0), 0)
-            self._curves[key] = (made.values(), statistics.redraw(made, drawn), count) if made else None
+            own_sums = self.sums(method, metric)
+            draws, count = self.drawn(self.ids(method, metric)) if own_sums else (np.empty(0), 0)
+            self._curves[key] = (own_sums.values(), statistics.redraw(own_sums, draws), count) if own_sums else None
         return self._curves[key]
 
     def own(self, method: str, metric: str) -> tuple[float, float] | None:
         """95 % interval over rows of the method's mean over seeds."""
-        found = self.curves(method, metric)
-        if found is None or (metric == "win_rate" and method == self.results.first_reference):
+        curves = self.curves(method, metric)
+        if curves is None or (metric == "win_rate" and method == self.results.first_reference):
             return None
         share = is_share(self.results.models[method], metric)
         of = statistics.share_interval if share else statistics.interval
-        return of(found[1].mean(axis=1), found[2])
+        return of(curves[1].mean(axis=1), curves[2])
 
     def difference(self, first: str, second: str, metric: str) -> Difference | None:
         a, b = self.curves(first, metric), self.curves(second, metric)
@@ -177,18 +177,18 @@ class Evidence:
         )
 
     def family(self, reference: str, metric: str) -> dict[str, Gap]:
-        """Every other method against `reference`, corrected for how many they are."""
+        """Every other method against `reference`, corrected for their number."""
         key = reference, metric
         if key not in self._families:
             names = [name for name in self.results.models if name != reference]
             level = metric == "win_rate" and reference == self.results.first_reference
             if metric == "win_rate" and not level:  # the run that WinRate is against has none
                 names = [name for name in names if name != self.results.first_reference]
-            found = {name: made for name in names if (made := self.difference(name, reference, metric))}
-            corrected = holm([made.p for made in found.values()])
+            differences = {name: one for name in names if (one := self.difference(name, reference, metric))}
+            corrected = holm([one.p for one in differences.values()])
             self._families[key] = {
-                name: Gap(metric, name, reference, made, p, len(found), level)
-                for (name, made), p in zip(found.items(), corrected, strict=True)
+                name: Gap(metric, name, reference, one, p, len(differences), level)
+                for (name, one), p in zip(differences.items(), corrected, strict=True)
             }
         return self._families[key]
 
@@ -201,12 +201,12 @@ def evidence(results: Results) -> Evidence:
 def gap(results: Results, first: str, second: str, metric: str) -> Gap | None:
     """The gap on `metric`, None where either method lacks it.
 
-    Against a reference it is one of a family of comparisons; any other pair is looked at by itself.
+    Against a reference it is one of a family of comparisons; any other pair is tested on its own.
     """
     if second in results.references:
         return evidence(results).family(second, metric).get(first)
-    found = evidence(results).difference(first, second, metric)
-    return Gap(metric, first, second, found, found.p) if found else None
+    difference = evidence(results).difference(first, second, metric)
+    return Gap(metric, first, second, difference, difference.p) if difference else None
 
 
 def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, float, float]]:
@@ -215,7 +215,7 @@ def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, 
 
     McNemar's test with groups of rows in place of rows: each group's gain or loss has either sign equally likely.
     """
-    made = evidence(results)
+    comparisons = evidence(results)
     lines = []
     for name, models in results.models.items():
         if name == reference:
@@ -225,7 +225,7 @@ def mcnemar(results: Results, reference: str) -> list[tuple[str, int, int, int, 
             gains = [
                 int(p.first.correct) - int(q.first.correct) for p, q in zip(a.predictions, b.predictions, strict=True)
             ]
-            p = flip_test(made.nets([p.id for p in a.predictions], gains))
+            p = flip_test(comparisons.nets([p.id for p in a.predictions], gains))
             lines.append((name, a.seed or 0, gains.count(1), gains.count(-1), p))
     corrected = holm([line[-1] for line in lines])
     return [(*line, p) for line, p in zip(lines, corrected, strict=True)]
@@ -243,7 +243,11 @@ def gap_table(results: Results) -> list[Row]:
         for reference in results.references:
             for method, one in evidence(results).family(reference, metric).items():
                 row: Row = {"metric": metric, "reference": reference, "method": method, "gap": one.gap}
-                row |= {"low": one.interval[0], "high": one.interval[1], "p": one.found.p, "p_holm": one.corrected}
-                row |= {"variance_rows": one.found.rows, "variance_seeds": one.found.seeds, "groups": one.found.count}
+                row |= {"low": one.interval[0], "high": one.interval[1], "p": one.difference.p, "p_holm": one.corrected}
+                row |= {
+                    "variance_rows": one.difference.rows,
+                    "variance_seeds": one.difference.seeds,
+                    "groups": one.difference.count,
+                }
                 rows.append(row | {"detectable": one.detectable if isfinite(one.detectable) else None})
     return rows

@@ -1,7 +1,7 @@
-"""Is this the study that was run? What every run.json recorded, held against the study of the report.
+"""Whether this is the study that was run: what every run.json recorded, compared with the study of the report.
 
 Results may come from elsewhere or be older than the study beside them, and a workflow that finds all its files does not
-look into them.
+read them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _FREE = OptimOptions.free | {"tie", "external"}
 #: what of `rl` decides the pairs of answers
 _PAIRS = frozenset({"temperature", "max_new_tokens", "train_limit", "max_prompt_tokens"})
 
-Found = tuple[str, Any, Any]  # option, what the run had, what the study says
+Departure = tuple[str, Any, Any]  # option, what the run had, what the study says
 
 
 def drift(study: Study, folder: Path) -> list[str]:
-    """One sentence per option that runs in results/<study>/ (`folder`) had otherwise, naming the runs; [] where none.
+    """One sentence per option that runs in results/<study>/ (`folder`) had otherwise, with the runs; empty without any.
 
     A run without run.json, or an option that it does not know, cannot be compared and is left out.
     """
@@ -48,9 +48,9 @@ def drift(study: Study, folder: Path) -> list[str]:
 
 
 def warn(study: Study, folder: Path) -> None:
-    """Say on the terminal what `drift` finds."""
+    """Report the result of `drift` on the terminal."""
     for line in drift(study, folder):
-        logger.warning("warning: not the study that was run: %s", line)
+        logger.warning("warning: the study differs from the one that was run: %s", line)
 
 
 def _runs(study: Study, folder: Path) -> Iterator[tuple[Path, str]]:
@@ -66,7 +66,7 @@ def _runs(study: Study, folder: Path) -> Iterator[tuple[Path, str]]:
             yield at.external(name, seed), "external"
 
 
-def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Found]:
+def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Departure]:
     """Where one run departs from the study, in the sections that decide it."""
     recorded = run.get("study")
     if not isinstance(recorded, dict):
@@ -82,14 +82,14 @@ def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Found]:
     else:
         was, now = ((value.get("methods") or {}).get(name) or {} for value in (recorded, study.model_dump()))
         for key in OF_A_RUN:
-            told = was.get(key, name), now.get(key, name)
-            if told[0] != told[1]:
-                yield f"methods.{name}.{key}", *told
+            values = was.get(key, name), now.get(key, name)
+            if values[0] != values[1]:
+                yield f"methods.{name}.{key}", *values
         where = f"methods.{name}" if name in study.methods else name
         yield from _section(study.method(name), run.get("options"), where)
 
 
-def _section(now: BaseModel | None, was: Any, at: str) -> Iterator[Found]:
+def _section(now: BaseModel | None, was: Any, at: str) -> Iterator[Departure]:
     """Options of a section that both know and that differ."""
     if now is None or not isinstance(was, dict):
         return

@@ -1,9 +1,9 @@
-"""Which evaluation rows are one observation: those of one family, or near-duplicates of each other.
+"""Which evaluation rows count as one observation: those of one family, or near-duplicates of each other.
 
 A model that is right on one of them is likely to be right on the others, so intervals and tests take such a group as a
 whole. Where a source names the family of each row, the families are the groups, also across tasks: the same kernel in C
-and in Fortran is one. Otherwise, and where all rows of a task are of one family, which tells none apart, rows at least
-90 % similar are one group (`hargo.data.similarity`).
+and in Fortran is one. Otherwise, and where all rows of a task are of one family and families
+separate nothing, rows at least 90 % similar are one group (`hargo.data.similarity`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class Grouping:
     number: dict[str, int]
     kind: dict[str, str]
 
-    def told(self, ids: Sequence[str]) -> str:
+    def describe(self, ids: Sequence[str]) -> str:
         """How many groups these rows form, and of which kind.
 
-        >>> Grouping({"a": 0, "b": 0, "c": 1}, dict.fromkeys("abc", FAMILIES)).told(["a", "b", "c"])
+        >>> Grouping({"a": 0, "b": 0, "c": 1}, dict.fromkeys("abc", FAMILIES)).describe(["a", "b", "c"])
         '3 rows in 2 families'
-        >>> Grouping({"a": 0, "b": 1}, dict.fromkeys("ab", NEAR)).told(["a", "b"])
+        >>> Grouping({"a": 0, "b": 1}, dict.fromkeys("ab", NEAR)).describe(["a", "b"])
         '2 rows, no two of them near-duplicates'
         """
         count = len({self.number[name] for name in ids})
@@ -55,8 +55,8 @@ def _grouping(rows: tuple[tuple[str, str, str, object], ...]) -> Grouping:
     for task, mine in by_task.items():
         families = {family for *_, family in mine}
         named = None not in families and len(families) > 1
-        made = [Row(name, task, prompt, "") for name, _, prompt, _ in mine]
-        near = [] if named else similarity.groups(*([view(row) for row in made] for view in _VIEWS))
+        copies = [Row(name, task, prompt, "") for name, _, prompt, _ in mine]
+        near = [] if named else similarity.groups(*([view(row) for row in copies] for view in _VIEWS))
         for place, (name, *_, family) in enumerate(mine):
             keys[name] = (family,) if named else (task, near[place])
             kind[name] = FAMILIES if named else NEAR

@@ -13,28 +13,32 @@ def level_baselines(results: Results) -> list[str]:
     The best method is that of the highest mean over seeds, the references included.
     """
     return [
-        said for metric in metrics(results.tasks).values() if metric.warned and (said := _sentence(results, metric))
+        sentence
+        for metric in metrics(results.tasks).values()
+        if metric.warned and (sentence := _sentence(results, metric))
     ]
 
 
 def _sentence(results: Results, metric: Metric) -> str | None:
-    made = evidence(results)
-    means = {m: float(c[0].mean()) for m in results.models if (c := made.curves(m, metric.name)) is not None}
+    comparisons = evidence(results)
+    means = {m: float(c[0].mean()) for m in results.models if (c := comparisons.curves(m, metric.name)) is not None}
     if not means:
         return None
     best = max(means, key=lambda method: means[method])
-    bounds = made.own(best, metric.name)
+    bounds = comparisons.own(best, metric.name)
     if bounds is None:
         return None
     low, high = bounds
-    unit = 100.0 / metric.scale  # scores between 0 and 1 are told on the scale of percent too
+    unit = 100.0 / metric.scale  # scores between 0 and 1 are given in percent too
     values = {name: m.figures[metric.name] for name, m in results.baselines.items() if metric.name in m.figures}
     level = [f"{name} {unit * value:.1f} %" for name, value in values.items() if low <= value <= high]
     above = [f"{name} {unit * value:.1f} %" for name, value in values.items() if value > high]
-    kept = [f"{where} {', '.join(some)}" for where, some in (("above it", above), ("level with it", level)) if some]
-    if not kept:
+    baselines = [
+        f"{where} {', '.join(some)}" for where, some in (("above it", above), ("level with it", level)) if some
+    ]
+    if not baselines:
         return None
     return (
         f"{metric.words}: the best language model, {title(best)}, has {unit * means[best]:.1f} % (95 % interval "
-        f"{unit * low:.1f} to {unit * high:.1f}); {'; '.join(kept)}"
+        f"{unit * low:.1f} to {unit * high:.1f}); {'; '.join(baselines)}"
     )

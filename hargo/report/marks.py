@@ -20,12 +20,12 @@ def marked(references: Sequence[str]) -> dict[str, str]:
 
 def marks(results: Results, method: str, metric: str) -> str:
     """The marks of one cell of the headline table; empty where nothing is distinguishable."""
-    found = ""
+    text = ""
     for reference, mark in marked(results.references).items():
         if metric in METRICS:
             one = evidence(results).family(reference, metric).get(method)
-            found += mark if one is not None and one.distinguishable else ""
-    return found
+            text += mark if one is not None and one.distinguishable else ""
+    return text
 
 
 def bracket(results: Results, method: str, metric: str, decimals: int) -> str:
@@ -36,11 +36,12 @@ def bracket(results: Results, method: str, metric: str, decimals: int) -> str:
 
 def caption(results: Results) -> str:
     """What brackets and marks mean."""
-    text = "In brackets the 95 % interval over rows of that mean, families or near-duplicates drawn together."
-    told = [f"{mark} differs from {title(reference)}" for reference, mark in marked(results.references).items()]
-    if len(results.models) < 2 or not told:
+    text = "Brackets give the 95 % interval of the mean over rows; families and near-duplicates are drawn together."
+    meanings = [f"{mark} differs from {title(reference)}" for reference, mark in marked(results.references).items()]
+    if len(results.models) < 2 or not meanings:
         return text
-    return f"{text} {', '.join(told)}: over rows and seeds, Holm-corrected over the methods, at the 5 % level."
+    test = "at the 5 % level, over rows and seeds, Holm-corrected across methods within each metric"
+    return f"{text} {', '.join(meanings)}: {test}."
 
 
 def annotate(results: Results, rows: list[Row]) -> list[Row]:
@@ -76,8 +77,8 @@ def method_table(results: Results, metrics: list[str], caption: str, methods: li
             over = over_seeds(models, metric)
             cell = shown(over, decimals)
             if over and metric in METRICS and name in results.models:
-                told = bracket(results, name, metric, decimals) + marks(results, name, metric)
-                cell = f"{over.mean:.{decimals}f}{told}"
+                suffix = bracket(results, name, metric, decimals) + marks(results, name, metric)
+                cell = f"{over.mean:.{decimals}f}{suffix}"
             row.append(cell)
             if papers[metric]:
                 theirs = results.paper(name, metric)

@@ -41,7 +41,7 @@ PAPER: dict[str, dict[str, float]] = {
 PAPER_TASKS = {name.removeprefix("accuracy_") for name in _COLUMNS if name.startswith("accuracy_")}
 
 #: its answers: mean of plp over that of race_fortran in characters; long ones on mlperf
-ANSWERS = " (the paper: 58). In the paper 65.9 % of the SFT model's mlperf answers have over 40 characters"
+ANSWERS = " (the paper: 58). In the paper, 65.9 % of the SFT model's mlperf answers are longer than 40 characters"
 
 ARXIV = "arXiv 2607.28301"
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"

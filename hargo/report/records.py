@@ -1,4 +1,4 @@
-"""Reading what a study left behind, checked: a damaged record is one line that names file and row."""
+"""Reads and checks the records of a study: a damaged one is reported in one line that names file and row."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def _number(value: Any) -> bool:
 
 
 def steps(path: Path) -> list[dict[str, Any]]:
-    """The records of a metrics.jsonl. A figure that is no finite number is left out, as one that was not logged."""
-    found = []
+    """The records of a metrics.jsonl. A figure that is not finite is left out, as if it had not been logged."""
+    records = []
     for number, record in enumerate(read_jsonl(path), start=1):
         where = f"{path}, row {number}"
         if not isinstance(record, dict) or not isinstance(record.get("step"), int):
@@ -30,16 +30,16 @@ def steps(path: Path) -> list[dict[str, Any]]:
             if len(numbers) not in ((0, _QUANTILES) if key.startswith("dist/") else (1,)) or not all(
                 item is None or _number(item) for item in numbers
             ):
-                raise UserError(f"{where}: {key!r} is no figure of a step; delete the row or train this model again")
+                raise UserError(f"{where}: {key!r} is not a figure of a step; delete the row or train this model again")
             if all(item is not None and math.isfinite(item) for item in numbers):
                 kept[key] = value
-        found.append(kept)
-    return found
+        records.append(kept)
+    return records
 
 
 def mapping(path: Path) -> dict[str, Any]:
     """A JSON file that must hold an object, such as run.json."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise UserError(f"{path}: not a JSON object; make it again")
+        raise UserError(f"{path}: not a JSON object; create it again")
     return value

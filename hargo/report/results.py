@@ -1,4 +1,4 @@
-"""Reading results/<study>/: everything the report is made of, or an error that says what to run."""
+"""Reads results/<study>/: everything that the report needs, or an error that says what to run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hargo.tasks import Pool
 
 
 def title(method: str) -> str:
-    """A method's name for people; one that a study made up stands for itself."""
+    """A method's name for people; one that a study defines itself has no other name."""
     return METHODS[method].title if method in METHODS else method
 
 
@@ -72,12 +72,12 @@ class Results:
     @cached_property
     def pools(self) -> dict[Pool, list[str]]:
         """The tasks with classes, by where their confusion counts go."""
-        found: dict[Pool, list[str]] = {}
+        members: dict[Pool, list[str]] = {}
         for task in self.tasks:
             pool = tasks.load(task).counted_in
             if pool is not None:
-                found.setdefault(pool, []).append(task)
-        return found
+                members.setdefault(pool, []).append(task)
+        return members
 
     @property
     def everyone(self) -> dict[str, list[Model]]:
@@ -91,7 +91,7 @@ class Results:
 
     @cached_property
     def references(self) -> list[str]:
-        """The runs that every other is held against."""
+        """The runs that every other run is compared with."""
         return [name for name in self.study.references if name in self.models]
 
     @property
@@ -126,8 +126,8 @@ class Results:
     @property
     def ablations(self) -> list[str]:
         """Ablations, then controls."""
-        found = [method for method in self.models if method not in self.main]
-        return sorted(found, key=lambda method: self.kind(method) == "control")
+        others = [method for method in self.models if method not in self.main]
+        return sorted(others, key=lambda method: self.kind(method) == "control")
 
     def kind(self, method: str) -> str:
         """`method`, `ablation` or `control`."""
@@ -229,7 +229,7 @@ def flatten(predictions: list[Prediction], summary: dict[str, Any], outcomes: di
 def _baselines(study: Study, where: Path, reference: list[Model]) -> dict[str, Model]:
     """Baselines by name; one without an answer to any row is left out. reference: models that WinRate is against."""
     _need(where / "metrics.json", f"hargo baselines --out {where}")
-    found: dict[str, Model] = {}
+    baselines: dict[str, Model] = {}
     for path in sorted(where.glob("predictions-*.jsonl")):
         rows = files.read(path)
         if not rows:
@@ -237,13 +237,13 @@ def _baselines(study: Study, where: Path, reference: list[Model]) -> dict[str, M
         name = _baseline_name(path.stem.removeprefix("predictions-"))
         whole = bool(reference) and len(rows) == len(reference[0].predictions)
         model = _measure(study, name, None, rows, reference[0] if whole else None)
-        if whole:  # one answer, as many models to hold it against as seeds
+        if whole:  # one answer, compared with the reference's model of each seed
             tie = study.evaluation.tie
             sums = [WIN_RATE.sums(rows, compare(rows, one.predictions, tie)) for one in reference]
             model.figures[WIN_RATE.name] = sum(float(one.values()[0]) for one in sums) / len(sums)
-        found[name] = model
+        baselines[name] = model
     order = list(FILES)
-    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+    return dict(sorted(baselines.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
 
 
 def _baseline_name(slug: str) -> str:

@@ -19,8 +19,8 @@ def relevant(predictions: list[Prediction], name: str) -> list[Prediction]:
 
 def sums(models: Sequence[Model], name: str) -> Sums:
     """The metric of each model as a ratio of sums over its relevant rows; models answer the same rows."""
-    found = [metric(name).sums(model.predictions, model.outcomes) for model in models]
-    return Sums(np.concatenate([one.upper for one in found]), np.concatenate([one.lower for one in found]))
+    parts = [metric(name).sums(model.predictions, model.outcomes) for model in models]
+    return Sums(np.concatenate([one.upper for one in parts]), np.concatenate([one.lower for one in parts]))
 
 
 def is_share(models: Sequence[Model], name: str) -> bool:

@@ -18,7 +18,7 @@ BANDS = (("below 0.8", -1.0, 0.8), ("0.8 to 0.9", 0.8, 0.9), ("0.9 to 1", 0.9, 1
 
 def bands(results: Results) -> dict[str, str]:
     """Evaluation row id -> band of similarity to the nearest training program, for rows of data-race tasks."""
-    found = {}
+    places = {}
     for task in results.tasks:
         if task not in LANGUAGES:
             continue
@@ -27,8 +27,8 @@ def bands(results: Results) -> dict[str, str]:
             [fingerprint(row) for row in rows], [fingerprint(row) for row in results.train if row.task == task]
         )
         for row, value in zip(rows, values, strict=True):
-            found[row.id] = next(name for name, low, high in BANDS if low <= value < high)
-    return found
+            places[row.id] = next(name for name, low, high in BANDS if low <= value < high)
+    return places
 
 
 def band_table(results: Results) -> list[Row]:
@@ -43,9 +43,9 @@ def band_table(results: Results) -> list[Row]:
             row: Row = {"similarity": band, "method": name, "n": len(parts[0])}
             counts = [confusion(part) for part in parts]
             row |= {key: fmean(c[key] for c in counts) for key in counts[0]}
-            sure = [found for part in parts if (found := calibration(part))]
+            calibrations = [one for part in parts if (one := calibration(part))]
             for key in ("ece", "average_precision"):
-                known = [found[key] for found in sure if found[key] is not None]
+                known = [one[key] for one in calibrations if one[key] is not None]
                 row[key] = fmean(known) if len(known) == len(parts) else None
             rows.append(row)
     return rows

@@ -16,16 +16,16 @@ from hargo.report.results import Model, Results, title
 
 
 class _Headline(Mapping[str, tuple[str, int]]):
-    """The headline figures of all registered tasks. Asks the registry at each look, so that no list goes stale."""
+    """The headline figures of all registered tasks, read from the registry each time so that no list goes stale."""
 
     def __getitem__(self, key: str) -> tuple[str, int]:
-        found = metrics(TASKS)[key]
-        if not found.headline:
+        metric = metrics(TASKS)[key]
+        if not metric.headline:
             raise KeyError(key)
-        return found.title, found.decimals
+        return metric.title, metric.decimals
 
     def __iter__(self) -> Iterator[str]:
-        return iter([key for key, found in metrics(TASKS).items() if found.headline])
+        return iter([key for key, metric in metrics(TASKS).items() if metric.headline])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -71,10 +71,10 @@ def over_seeds(models: Sequence[Model], metric: str) -> Spread | None:
 
 def metrics_of(results: Results) -> dict[str, tuple[str, int]]:
     """Metrics that this study has: the headline's in the order of its tasks, then accuracy per task."""
-    found = {key: value for key, value in METRICS.items() if any(key in m.figures for m in _all(results))}
+    figures = {key: value for key, value in METRICS.items() if any(key in m.figures for m in _all(results))}
     accuracy = [metrics(TASKS)[f"accuracy_{task}"] for task in results.tasks]
-    found |= {one.name: (one.title, one.decimals) for one in accuracy}
-    return found
+    figures |= {one.name: (one.title, one.decimals) for one in accuracy}
+    return figures
 
 
 def _all(results: Results) -> list[Model]:
@@ -174,8 +174,8 @@ def counts(models: Sequence[Model], names: Sequence[str]) -> Row | None:
     parts = [[p for p in model.predictions if p.task in names] for model in models]
     if not all(parts):
         return None
-    found = [confusion(part) for part in parts]
-    return {key: fmean(one[key] for one in found) for key in found[0]}
+    confusions = [confusion(part) for part in parts]
+    return {key: fmean(one[key] for one in confusions) for key in confusions[0]}
 
 
 def heterogeneity(results: Results) -> list[Row]:

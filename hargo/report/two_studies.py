@@ -32,14 +32,14 @@ def versus(first: Path, second: Path) -> str:
     rows = (
         "Both answer the same evaluation rows, so intervals are paired."
         if pairs
-        else "They answer different evaluation rows, so intervals are those of independent samples, and wider."
+        else "They answer different evaluation rows, so intervals are those of independent samples and are wider."
     )
     if pairs:
-        rows += f" {evidence(one).grouping.told([row.id for row in one.eval if row.task in one.tasks])}."
+        rows += f" {evidence(one).grouping.describe([row.id for row in one.eval if row.task in one.tasks])}."
     rows += (
         " Both have the same seeds, which are paired too."
         if matched(one.models[shared[0]], two.models[shared[0]]) is not None
-        else " Their seeds differ, so the scatter over seeds of both counts."
+        else " Their seeds differ, so the variation between seeds of both counts."
     )
     blocks: list[Block] = [Text(f"{names} {rows}"), *_settings(one, two), *_figures(one, two, shared, pairs)]
     if pairs:
@@ -74,7 +74,7 @@ def _settings(one: Results, two: Results) -> list[Block]:
         for key in dict.fromkeys([*a, *b])
         if a.get(key) != b.get(key) and key != "name"
     ]
-    return [Text("Settings that differ:"), Items(lines)] if lines else [Text("No setting differs but the name.")]
+    return [Text("Settings that differ:"), Items(lines)] if lines else [Text("No setting differs apart from the name.")]
 
 
 def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -90,21 +90,22 @@ def _figures(one: Results, two: Results, shared: list[str], paired: bool) -> lis
     rows = []
     for metric in metrics:
         name, decimals = metrics_of(one)[metric]
-        found = {m: made for m in shared if (made := difference(one, two, m, metric, paired)) is not None}
-        corrected = holm([made.p for made in found.values()])
-        for (method, made), p in zip(found.items(), corrected, strict=True):
-            one_gap = Gap(metric, method, method, made, p, len(found))
+        gaps = {m: gap for m in shared if (gap := difference(one, two, m, metric, paired)) is not None}
+        corrected = holm([gap.p for gap in gaps.values()])
+        for (method, gap), p in zip(gaps.items(), corrected, strict=True):
+            one_gap = Gap(metric, method, method, gap, p, len(gaps))
             values = [shown(over_seeds(results.models[method], metric), decimals) for results in (one, two)]
-            bounds = interval(made.interval, decimals)
-            told = [signed(made.gap, decimals), bounds, f"{p:.3f}", one_gap.reading]
-            rows.append([title(method), name, *values, *told])
+            bounds = interval(gap.interval, decimals)
+            comparison = [signed(gap.gap, decimals), bounds, f"{p:.3f}", one_gap.reading]
+            rows.append([title(method), name, *values, *comparison])
     first = one.first_reference if one.first_reference == two.first_reference else None
     return [
         Table(
             ["Method", "Metric", "A", "B", "B − A", "95 % over rows", "p, Holm", "Reading"],
             rows,
-            "Means ± deviation over seeds. p takes rows and seeds into account and is corrected over the methods on "
-            "each metric. What would go unnoticed is smaller than what four such studies of five would find."
+            "Means ± standard deviation over seeds. p accounts for rows and seeds and is Holm-corrected across "
+            "methods within each metric. A difference that could go unnoticed is smaller than one that four in five "
+            "such studies would find."
             + (f" WinRate is against each study's own {title(first)} model." if first else ""),
         )
     ]
@@ -134,8 +135,8 @@ def difference(one: Results, two: Results, method: str, metric: str, paired: boo
         for seed, (side, numbers) in enumerate(((ours, groups), (theirs, others)))
     ]
     count = int(min(groups.max(), others.max())) + 1
-    found = statistics.from_curves(ours.values(), theirs.values(), curves[0], curves[1], count, order is not None)
-    return replace(found, p=max(found.p, statistics.deal_test(ours.pooled(groups), theirs.pooled(others))))
+    unpaired = statistics.from_curves(ours.values(), theirs.values(), curves[0], curves[1], count, order is not None)
+    return replace(unpaired, p=max(unpaired.p, statistics.deal_test(ours.pooled(groups), theirs.pooled(others))))
 
 
 _GAINS = {"won": 1, "tied": 0, "lost": -1}
@@ -149,18 +150,18 @@ def _wins(one: Results, two: Results, shared: list[str]) -> list[Block]:
         for a in one.models[method]:
             for b in two.models[method]:
                 if a.seed == b.seed:
-                    found = compare(b.predictions, a.predictions, tie)
-                    outcomes = list(found.values())
+                    outcome_of = compare(b.predictions, a.predictions, tie)
+                    outcomes = list(outcome_of.values())
                     counts = [outcomes.count(kind) for kind in ("won", "tied", "lost")]
-                    rate = float(WIN_RATE.sums(b.predictions, found).values()[0])
+                    rate = float(WIN_RATE.sums(b.predictions, outcome_of).values()[0])
                     gains = [_GAINS[outcome] for outcome in outcomes]
-                    p = statistics.flip_test(evidence(one).nets(list(found), gains))
+                    p = statistics.flip_test(evidence(one).nets(list(outcome_of), gains))
                     rows.append([title(method), str(a.seed), *map(str, counts), f"{rate:.2f}", f"{p:.3f}"])
     if not rows:
         return []
     header = ["Method", "Seed", "B won", "Tied", "B lost", "WinRate of B %", "p"]
     caption = (
-        "Rewards of B's answers against A's of the same seed; p is the exact sign test, not corrected, with one sign "
-        "for each family or group of near-duplicate rows."
+        "Rewards of B's answers against A's of the same seed. p is from the exact sign test with one sign for each "
+        "family or group of near-duplicate rows, and is not corrected."
     )
     return [Table(header, rows, caption)]

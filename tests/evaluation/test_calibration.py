@@ -23,7 +23,7 @@ def test_examples() -> None:
 def test_reliability_and_ece_by_hand() -> None:
     bins = reliability(P, TRUTH)
     assert [(b.low, b.rows) for b in bins] == [(0.0, 1), (0.4, 1), (0.8, 2), (0.9, 1)]
-    assert (bins[2].said, bins[2].true) == (pytest.approx(0.85), 0.5)
+    assert (bins[2].predicted, bins[2].true) == (pytest.approx(0.85), 0.5)
     assert ece(P, TRUTH) == pytest.approx((0.05 + 0.55 + 2 * 0.35 + 0.05) / 5)
     assert ece(np.array([1.0, 0.0]), np.array([1.0, 0.0])) == 0
 

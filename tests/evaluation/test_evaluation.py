@@ -182,7 +182,7 @@ def test_what_is_no_number_never_reaches_a_file(monkeypatch, tmp_path, caplog):
     got = judge([Row(f"odd/{i}", "odd", "p", "x") for i in range(4)], ["x"] * 4, [{}] * 4)
     assert [p.first.reward for p in got] == [None, None, None, 1.0]
     assert [p.first.scores["s"] for p in got] == [0.0, 0.0, 0.5, 1.0]
-    assert "odd: 3 answers have no usable reward, 2 scores are no finite numbers" in caplog.text
+    assert "odd: 3 answers have no usable reward, 2 scores are not finite numbers" in caplog.text
     predictions.write(tmp_path / "predictions.jsonl", got)
     write_jsonl(tmp_path / "metrics.jsonl", [summarise(got)])
     assert len(strict(tmp_path / "predictions.jsonl")) == 4

@@ -34,7 +34,7 @@ def root(study: Study, tree: Path, tmp_path: Path) -> Path:
 
 def test_the_study_that_was_run_has_no_warning(study: Study, root: Path) -> None:
     assert drift(study, root) == []
-    assert "Not the study that was run" not in markdown.render("x", sections(read(study, root), set()))
+    assert "The study differs from the one that was run" not in markdown.render("x", sections(read(study, root), set()))
     free = {"evaluation": {"tie": 0.01}, "sft": {"checkpoint_every": 7}, "rl": {"checkpoint_every": 7}}
     assert drift(report_tree.study(**free), root) == []
 
@@ -72,7 +72,7 @@ def test_page_and_terminal_say_it(root: Path, tmp_path: Path, caplog: pytest.Log
     line = "methods.hargo.alpha: the study says 1.5, but 0.3 in train/hargo/seed0, train/hargo/seed1"
     assert line in caplog.text
     short = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").split("## Results")[0]
-    assert "Not the study that was run" in short and line in short.replace("\\_", "_")
+    assert "The study differs from the one that was run" in short and line in short.replace("\\_", "_")
 
 
 def test_another_method_under_the_same_name_is_noticed(root: Path) -> None:

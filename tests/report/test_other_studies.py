@@ -44,7 +44,7 @@ def made(folder: Path, over: dict[str, Any]) -> tuple[Study, Path]:
 
 def text_of(study: Study, root: Path, out: Path) -> str:
     build(study, root, out)
-    return (out / "report.md").read_text(encoding="utf-8").split("The study, every key")[0]
+    return (out / "report.md").read_text(encoding="utf-8").split("The study with every key")[0]
 
 
 @pytest.mark.parametrize("name", [name for name in STUDIES if name != "ablations"])
@@ -54,7 +54,7 @@ def test_a_report_speaks_of_its_own_runs_only(name: str, tmp_path: Path, capsys:
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8").split("<main>")[1].split("<script")[0]
     figures = "".join(path.read_text(encoding="utf-8") for path in (tmp_path / "out" / "figures").glob("*.svg"))
     print_headline(study, tmp_path / "out")
-    for said in (text, page.split("The study, every key")[0], figures, capsys.readouterr().out):
+    for said in (text, page.split("The study with every key")[0], figures, capsys.readouterr().out):
         for run, word in WORDS.items():
             if run not in study.reported:
                 assert not re.search(rf"\b{word}\b", said), (word, re.findall(rf".{{60}}\b{word}\b.{{60}}", said))
@@ -74,9 +74,9 @@ def test_the_first_method_is_held_against_the_next(others: tuple[Study, Path], t
     results = read(study, root)
     assert (results.subject, results.references, results.rival) == ("dapo", ["gspo"], "gspo")
     assert "## DAPO against GSPO" in text and "| Metric | DAPO − GSPO |" in text
-    assert "Methods beside GSPO: DAPO, RLOO." in text and "\\* differs from GSPO:" in text and "†" not in text
+    assert "Methods besides GSPO: DAPO, RLOO." in text and "\\* differs from GSPO:" in text and "†" not in text
     assert "WinRate is measured against the GSPO model of the same seed" in text
-    assert re.search(r"^- WinRate: DAPO .* GSPO; 95 % interval", text, re.MULTILINE)
+    assert re.search(r"^- WinRate: DAPO .* GSPO \(95 % interval", text, re.MULTILINE)
     assert "the paper" not in text  # which has none of these methods
     assert "methods are compared seed by seed" in text
 
@@ -115,7 +115,7 @@ def test_a_run_alone_has_a_headline_and_no_comparison(tmp_path: Path) -> None:
 def test_sft_alone_is_its_own_reference(tmp_path: Path) -> None:
     study, root = made(tmp_path, STUDIES["sft"])
     text = text_of(study, root, tmp_path / "out")
-    assert "Methods beside SFT: none." in text and "| SFT |" in text
+    assert "Methods besides SFT: none." in text and "| SFT |" in text
     assert "What is more than noise" not in text and "differs from" not in text
 
 
@@ -124,7 +124,7 @@ def test_what_a_study_chooses_is_what_its_report_asks(tmp_path: Path) -> None:
     text = text_of(study, root, tmp_path / "out")
     assert "## DAPO against HARGO" in text and "WinRate is measured against the HARGO model" in text
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "HARGO of its seed" in page and '<tr class="strong"><th scope="row">DAPO' in page
+    assert "HARGO of the same seed" in page and '<tr class="strong"><th scope="row">DAPO' in page
     results = read(study, root)
     assert next(iter(results.models)) == "hargo" and marks.marked(results.references) == {"hargo": "*"}
     assert "hargo_accuracy" in tables.heterogeneity(results)[0]

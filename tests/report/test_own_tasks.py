@@ -127,5 +127,5 @@ def test_a_measure_of_an_own_task_is_a_figure_and_its_name_must_be_free(monkeypa
         "timing", "Timing", 4, own_tasks.exact, own_tasks.same, measures=(Measure("em", "EM %", percent=True),)
     )
     own_tasks.register(monkeypatch, taken)
-    with pytest.raises(UserError, match="a figure 'em' is there already"):
+    with pytest.raises(UserError, match="a figure 'em' already exists"):
         metrics(["mlperf", "timing"])

@@ -127,7 +127,7 @@ def test_one_seed_calls_no_method_different(results: Results) -> None:
     one = replace(far, models={k: v[:1] for k, v in far.models.items()}, study=report_tree.study(seeds=[0]))
     single = comparisons.gap(one, "hargo", "grpo", "win_rate")
     assert single is not None and not single.distinguishable and "seeds unknown" in single.reading
-    assert "With one seed no method can be called different from SFT." in verdicts.verdicts(one)
+    assert "With one seed, no method can be called different from SFT." in verdicts.verdicts(one)
     assert any("One seed" in str(block) for block in sections(one, set())[0].blocks)
 
 
@@ -172,7 +172,7 @@ def test_calibration_is_shown_where_it_was_recorded(out: Path, results: Results)
 
 
 def test_leakage_is_on_the_page(out: Path) -> None:
-    section = (out / "report.md").read_text(encoding="utf-8").split("## Leakage and memory")[1].split("\n## ")[0]
+    section = (out / "report.md").read_text(encoding="utf-8").split("## Leakage and memorisation")[1].split("\n## ")[0]
     assert "| Data race, Fortran | 20 | 100.0 % | 100.0 % | 100.0 % | 9, right 95.0 % | 88.2 % |" in section
     (line,) = re.findall(r"^\| Race F1 % \|.*$", section, re.MULTILINE)
     assert line.count("(keeps up)") >= 1 and re.search(r"\[\d+\.\d\d, \d+\.\d\d\] \|$", line.replace("\\", ""))
@@ -229,7 +229,7 @@ def test_flips_by_hand() -> None:
 def test_flips_are_shown_for_what_was_asked(results: Results) -> None:
     (table,) = leakage.flips(results)
     assert isinstance(table, Table)
-    assert table.header == ["Method", "other names % of 40", "declarations reordered", "other sizes"]
+    assert table.header == ["Method", "other names, % of 40", "declarations reordered", "other sizes"]
     counts = [leakage.flip_rate(m.predictions, "rename")[0] for m in results.models["sft"]]
     assert table.rows[0] == ["SFT", f"{100 * sum(counts) / 80:.1f}", "–", "–"]
 
@@ -240,11 +240,11 @@ def test_power_says_what_a_difference_needs(results: Results) -> None:
     assert found is not None
     asked = need(4.0, found, 80, 2)
     assert f"{asked.rows} rows and 2 seeds" in text or "no number of rows" in text
-    assert "four studies of five" in text and "80 rows" in text
+    assert "Four in five studies" in text and "80 rows" in text
     small = power(results, "race_f1", 0.01, "hargo", "grpo")
     assert "no number of seeds" in small and "no number of rows and 2 seeds" in small
     same = replace(results, models=dict.fromkeys(("sft", "grpo", "hargo"), results.models["sft"]))
-    with pytest.raises(UserError, match="no scatter to go by"):
+    with pytest.raises(UserError, match="no variation to go by"):
         power(same, "em", 1.0, "hargo", "grpo")
     for bad, message in ((("win_rates", 1.0, "hargo", "grpo"), "did you mean 'win_rate'"),
                          (("em", 1.0, "hargos", "grpo"), "did you mean 'hargo'"),

@@ -82,7 +82,7 @@ def test_seeds_of_a_study_are_matched_by_number() -> None:
     assert matched(models["sft"], one.models["sft"][:2]) is None
     found, turned = (gap(r, simulated.METHOD, "sft", "em") for r in (one, replace(one, models=models)))
     assert found is not None and turned is not None
-    assert turned.found.seeds == pytest.approx(found.found.seeds) and turned.found.freedom == 2
+    assert turned.difference.seeds == pytest.approx(found.difference.seeds) and turned.difference.freedom == 2
     assert sorted(mcnemar(one, "sft")) == sorted(mcnemar(replace(one, models=models), "sft"))
 
 
@@ -101,22 +101,22 @@ def test_near_duplicates_are_one_group_whatever_the_protocol() -> None:
     prompts = [" ".join([*WORDS, "Dell"]), " ".join([*WORDS, "HPE"]), "how many nodes"]
     made = grouping(rows(prompts, [None] * 3))
     assert list(made.number.values()) == [0, 0, 1] and set(made.kind.values()) == {NEAR}
-    assert made.told(list(made.number)) == "3 rows in 2 groups of near-duplicates"
+    assert made.describe(list(made.number)) == "3 rows in 2 groups of near-duplicates"
     assert grouping(rows(prompts, ["only"] * 3)) == made  # one family tells no rows apart
 
 
 def test_families_are_groups_across_tasks() -> None:
     made = grouping(rows(["a b", "c d", "e f"], ["one", "two", "one"]) + rows(["g h", "i j"], ["two", "three"], "plp"))
     assert list(made.number.values()) == [0, 1, 0, 1, 2] and set(made.kind.values()) == {FAMILIES}
-    assert made.told(list(made.number)) == "5 rows in 3 families"
+    assert made.describe(list(made.number)) == "5 rows in 3 families"
     mixed = Grouping(made.number, {**made.kind, "plp/00000": NEAR})
-    assert mixed.told(list(made.number)) == "5 rows in 3 families or groups of near-duplicates"
+    assert mixed.describe(list(made.number)) == "5 rows in 3 families or groups of near-duplicates"
 
 
 def test_the_kernels_of_the_demo_are_twenty_families(demo: list[Row]) -> None:
     races = [row for row in demo if row.task.startswith("race")]
     made = grouping(demo)
-    assert made.told([row.id for row in races]) == "320 rows in 20 families"
+    assert made.describe([row.id for row in races]) == "320 rows in 20 families"
 
 
 @pytest.fixture(scope="module")
@@ -153,21 +153,23 @@ def test_what_could_go_unnoticed_stands_beside_what_is_not_distinguishable() -> 
     found = gap(study(seeds=5), simulated.METHOD, "sft", "em")
     assert found is not None and not found.distinguishable
     (size,) = re.findall(r"not distinguishable; a difference below ([0-9.]+) could go unnoticed", found.reading)
-    assert float(size) == pytest.approx(statistics.detectable(found.found), abs=0.005)
+    assert float(size) == pytest.approx(statistics.detectable(found.difference), abs=0.005)
     several = replace(found, compared=4)
     assert several.detectable > found.detectable
     sure = Gap("em", "a", "b", Difference(30.0, (20, 40), 1.0, 1.0, 4.0, 0.5, 0.001, 100), 0.001)
     assert sure.reading == "more than noise"
-    vague = replace(sure, found=replace(sure.found, gap=1.0, interval=(-1, 3), freedom=1.0, seeds=90.0), corrected=0.9)
+    vague = replace(
+        sure, difference=replace(sure.difference, gap=1.0, interval=(-1, 3), freedom=1.0, seeds=90.0), corrected=0.9
+    )
     assert vague.reading == "not distinguishable; a difference of any size could go unnoticed"
     # no model is further than 50 points from the level of WinRate
-    wide = replace(vague, metric="win_rate", found=replace(vague.found, seeds=18.0))
+    wide = replace(vague, metric="win_rate", difference=replace(vague.difference, seeds=18.0))
     assert 50 < wide.detectable < 100, wide.detectable
     assert replace(wide, from_level=True).reading.endswith("a difference of any size could go unnoticed")
     assert wide.reading.endswith(f"a difference below {wide.detectable:.2f} could go unnoticed")
     one = study(seeds=1)
     single = gap(one, simulated.METHOD, "sft", "em")
-    assert single is not None and "unnoticed, by the rows alone" in single.reading
+    assert single is not None and "unnoticed, judging by rows alone" in single.reading
     assert any(re.search(r"headline metric; .* unnoticed on EM", line) for line in verdicts.verdicts(study(seeds=5)))
     row = gap_table(study(seeds=5))[0]
     assert row["groups"] == 60 and row["detectable"] > 0
@@ -188,7 +190,7 @@ def test_a_control_is_not_judged_by_one_seed() -> None:
 
 def test_a_control_that_behaved_comes_with_the_lead_that_could_be_missed() -> None:
     found = line(study(seeds=5))
-    assert "It behaved: it is not ahead of SFT on any metric; a lead could have gone unnoticed on EM % below" in found
+    assert "It behaved: it is not ahead of SFT on any metric; a lead could have gone unnoticed on EM % (below" in found
     assert "It misbehaved: it is ahead of SFT on EM % by" in line(study(seeds=5, gain=38.0))
 
 
@@ -204,4 +206,4 @@ def test_a_control_far_ahead_with_two_seeds_is_not_cleared() -> None:
         ]
         models.append(replace(model, method=simulated.METHOD, predictions=better))
     text = line(replace(two, models={**two.models, simulated.METHOD: models}))
-    assert "It is not cleared: it is ahead of SFT on EM % by" in text and "though seeds may" in text
+    assert "It is not cleared: it is ahead of SFT on EM % by" in text and "though seeds may explain it" in text

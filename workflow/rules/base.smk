@@ -1,4 +1,4 @@
-# The base model: made here, or read from what was fetched.
+# The base model: built here, or read from what was fetched.
 
 
 if study.model.source in ("hub", "package"):

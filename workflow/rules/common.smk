@@ -28,15 +28,15 @@ shell.prefix(
 )
 
 
-def asked(question, *about):
-    """An answer of the package, its errors as Snakemake's."""
+def checked(function, *arguments):
+    """The result of a function of the package, with its errors raised as Snakemake's."""
     try:
-        return question(*about)
+        return function(*arguments)
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
 
-study = asked(
+study = checked(
     stamps.study_of,
     config,
     workflow.config_settings,
@@ -53,19 +53,19 @@ STARTS = {str(run.start): run.start for run in RUNS.values()}
 STUDY = str(FOLDER.study)
 
 # Local files that the study names
-DATA_FILES = asked(stamps.data_files, study)
-MODEL_FILES = asked(stamps.model_files, study)
+DATA_FILES = checked(stamps.data_files, study)
+MODEL_FILES = checked(stamps.model_files, study)
 EXTERNAL = study.evaluation.external
-KERNELS = asked(stamps.kernels, EXTERNAL) if EXTERNAL else []
+KERNELS = checked(stamps.kernels, EXTERNAL) if EXTERNAL else []
 
 
 def code(stage):
-    """The code that a stage uses, as a param: a change redoes what it has made. Comments do not count."""
+    """The code that a stage uses, as a param: a change reruns the stage. Comments do not count."""
     return stamps.code_stamp(study, stage)
 
 
 def stamp(files):
-    """The content of files, as a param: unlike the time of an input it also tells of an older file put there."""
+    """The content of files, as a param: unlike an input's time, it also reveals an older file put in its place."""
     return lambda wildcards: stamps.files_stamp(files)
 
 

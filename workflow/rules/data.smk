@@ -21,7 +21,7 @@ if study.data.source == "hub":
             study=STUDY,
             data=options(study.data, include=["source", "path", "revision"]),
         message:
-            "Fetching {params.data[path]} from the hub"
+            "Fetching {params.data[path]} from the Hub"
         shell:
             "unset HF_HUB_OFFLINE HF_DATASETS_OFFLINE TRANSFORMERS_OFFLINE; "
             "exec python -m hargo data prefetch --config {params.study} > {log} 2>&1"
@@ -84,7 +84,7 @@ rule audit:
         out=subpath(output.json, parent=True),
         code=code("audit"),
     message:
-        "Auditing the rows: duplicates, conflicts, leaks"
+        "Auditing the rows for duplicates, conflicts and leaks"
     shell:
         "exec python -m hargo data audit --config {params.study} --data {params.data} --out {params.out} > {log} 2>&1"
 
@@ -112,7 +112,7 @@ rule verify:
     params:
         data=subpath(input.train, parent=True),
         out=subpath(output.json, parent=True),
-        # labels of generated kernels must hold; in data from elsewhere a refuted label is a finding
+        # labels of generated kernels must hold; in data from elsewhere, a refuted label is a finding
         must_hold="--must-hold" if study.data.source == "embedded" else "",
         limit=100,
     message:

@@ -60,6 +60,6 @@ rule baselines:
         out=subpath(output.metrics, parent=True),
         code=code("baselines"),
     message:
-        "Baselines without a language model"
+        "Evaluating baselines without a language model"
     shell:
         "exec python -m hargo baselines --config {params.study} --data {params.data} --out {params.out} > {log} 2>&1"

@@ -33,7 +33,7 @@ if EXTERNAL:
             files=stamp(KERNELS),
             code=code("external"),
         message:
-            "DataRaceBench: {wildcards.run}, seed {wildcards.seed}"
+            "Scoring {wildcards.run}, seed {wildcards.seed}, on DataRaceBench"
         shell:
             "exec python -m hargo race score --config {params.study} --model {input.model} --data {params.data}"
             " --out {params.out} > {log} 2>&1"

@@ -3,7 +3,7 @@
 
 rule preferences:
     input:
-        model=asked_files,
+        model=sampled_files,
         train=rules.data.output.train,
     output:
         pairs=str(FOLDER.pairs("{start}", "{seed}") / "pairs.jsonl"),
@@ -21,7 +21,7 @@ rule preferences:
         runtime=runtime_train,
     params:
         study=STUDY,
-        model=asked_model,
+        model=sampled_model,
         data=subpath(input.train, parent=True),
         out=subpath(output.run, parent=True),
         rl=options(
@@ -37,7 +37,7 @@ rule preferences:
         compute=COMPUTE,
         code=code("preferences"),
     message:
-        "Sampling pairs of answers of {wildcards.start}, seed {wildcards.seed}"
+        "Sampling pairs of answers from {wildcards.start}, seed {wildcards.seed}"
     shell:
         "exec python -m hargo preferences --config {params.study} --seed {wildcards.seed} --model {params.model}"
         " --data {params.data} --out {params.out} > {log} 2>&1"

@@ -1,4 +1,4 @@
-# Cluster resources: small for a model made here, larger for a real one; a retry gets more.
+# Cluster resources: small for a model built here, larger for a real one; a retry gets more.
 SMALL = study.model.source == "scratch"
 DEVICE = study.compute.device
 # With device `auto` and no GPU here, which a login node seldom has, the profile decides.

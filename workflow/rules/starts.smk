@@ -1,4 +1,4 @@
-# Which models, pairs and options a job begins with.
+# Which models, pairs and options a job starts from.
 
 
 def run_of(wildcards):
@@ -10,7 +10,7 @@ def start_model(wildcards):
     return str(FOLDER.start_of(run_of(wildcards), int(wildcards.seed), RUNS))
 
 
-def asked_model(wildcards):
+def sampled_model(wildcards):
     """The model folder whose pairs of answers are sampled."""
     start = STARTS[wildcards.start]
     seed = RUNS[start.run].seed(int(wildcards.seed)) if start.run else 0
@@ -18,7 +18,7 @@ def asked_model(wildcards):
 
 
 def needed(model, start):
-    """What must be there before: a model, or all that a run keeps of itself."""
+    """What a job needs first: a model, or everything that a run keeps."""
     return model if start.tokens is None else str(Path(model).parent)
 
 
@@ -26,8 +26,8 @@ def start_files(wildcards):
     return needed(start_model(wildcards), run_of(wildcards).start)
 
 
-def asked_files(wildcards):
-    return needed(asked_model(wildcards), STARTS[wildcards.start])
+def sampled_files(wildcards):
+    return needed(sampled_model(wildcards), STARTS[wildcards.start])
 
 
 def pairs_file(wildcards):

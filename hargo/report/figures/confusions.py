@@ -16,30 +16,32 @@ def confusions(results: Results) -> Figure | None:
     """Truth against answer of every pool of tasks and model, means over seeds."""
     models = {m: results.models[m] for m in results.main} | {n: [b] for n, b in results.baselines.items()}
     panels = [
-        (pool, names, title(name), found)
+        (pool, names, title(name), confusion)
         for pool, names in results.pools.items()
         for name, some in models.items()
-        if (found := counts(some, names)) is not None
+        if (confusion := counts(some, names)) is not None
     ]
     if not panels:
         return None
     across = min(4, len(panels))
     down = -(-len(panels) // across)
     figure, axes = plt.subplots(down, across, figsize=(2.35 * across, 1.75 * down + 0.3), squeeze=False)
-    for axis, (pool, names, name, found) in zip(axes.flat, panels, strict=False):
+    for axis, (pool, names, name, confusion) in zip(axes.flat, panels, strict=False):
         where = f"{pool.title}: " if len(results.pools) > 1 else ""
-        _confusion(axis, found, str(tasks.load(names[0]).positive))
-        axis.set_title(f"{where}{name}   F1 {found['f1']:.1f}", fontsize=9.5)
+        _confusion(axis, confusion, str(tasks.load(names[0]).positive))
+        axis.set_title(f"{where}{name}   F1 {confusion['f1']:.1f}", fontsize=9.5)
     for axis in list(axes.flat)[len(panels) :]:
         axis.axis("off")
     figure.tight_layout()
     return figure
 
 
-def _confusion(axis: Axes, found: dict[str, float], positive: str) -> None:
+def _confusion(axis: Axes, confusion: dict[str, float], positive: str) -> None:
     """One matrix: rows are the truth, columns the answer, the last one for an answer of neither class."""
-    other = found["undecided"] - found["undecided_positive"]
-    cells = np.array([[found["tp"], found["fn"], found["undecided_positive"]], [found["fp"], found["tn"], other]])
+    other = confusion["undecided"] - confusion["undecided_positive"]
+    cells = np.array(
+        [[confusion["tp"], confusion["fn"], confusion["undecided_positive"]], [confusion["fp"], confusion["tn"], other]]
+    )
     share = cells / np.maximum(cells.sum(axis=1, keepdims=True), 1)
     axis.set_xlim(-0.5, 2.5)
     axis.set_ylim(1.5, -0.5)

@@ -43,10 +43,10 @@ def _reliability(axis: Axes, counts: Axes, results: Results, names: Sequence[str
     methods = _shown(results, names)
     for place, method in enumerate(methods):
         parts = [scored(model.on(names)) for model in results.models[method]]
-        said, true = (np.concatenate(values) for values in zip(*parts, strict=True))
-        bins = reliability(said, true)
+        probabilities, true = (np.concatenate(values) for values in zip(*parts, strict=True))
+        bins = reliability(probabilities, true)
         axis.plot(
-            [b.said for b in bins], [b.true for b in bins], "o-", color=colour(results, method), markersize=4.5,
+            [b.predicted for b in bins], [b.true for b in bins], "o-", color=colour(results, method), markersize=4.5,
             markeredgecolor=PAPER, markeredgewidth=0.6, linewidth=1.4, label=title(method),
         )  # fmt: skip
         width = 0.8 / BINS / len(methods)
@@ -70,11 +70,15 @@ def precision_recall(results: Results) -> Figure | None:
         methods = _shown(results, [task])
         for method in methods:
             for index, model in enumerate(results.models[method]):
-                said, true = scored(model.predictions, task)
+                probabilities, true = scored(model.predictions, task)
                 if true.any():
                     label = title(method) if index == 0 else None
                     axis.step(
-                        *curve(said, true), where="post", color=colour(results, method), linewidth=1.1, label=label
+                        *curve(probabilities, true),
+                        where="post",
+                        color=colour(results, method),
+                        linewidth=1.1,
+                        label=label,
                     )
         truth = scored(results.models[methods[0]][0].predictions, task)[1]
         if len(truth):

@@ -1,4 +1,4 @@
-"""How methods share out gradient over training."""
+"""How methods share out the gradient over training."""
 
 from __future__ import annotations
 

@@ -26,10 +26,10 @@ def forest(results: Results) -> Figure | None:
         for place, method in enumerate(methods):
             if method not in family:
                 continue
-            found, tint = family[method], colour(results, method)
-            axis.plot(found.interval, [place] * 2, color=tint, linewidth=1.6, solid_capstyle="butt")
-            face = tint if found.distinguishable else PAPER
-            axis.plot(found.gap, place, "s", color=tint, markerfacecolor=face, markersize=5.5)
+            one, tint = family[method], colour(results, method)
+            axis.plot(one.interval, [place] * 2, color=tint, linewidth=1.6, solid_capstyle="butt")
+            face = tint if one.distinguishable else PAPER
+            axis.plot(one.gap, place, "s", color=tint, markerfacecolor=face, markersize=5.5)
         axis.axvline(0, color=MUTED, linewidth=0.9)
         axis.set_ylim(len(methods) - 0.4, -0.6)
         axis.set_title(METRICS[metric][0])

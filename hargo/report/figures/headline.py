@@ -90,7 +90,7 @@ def _lines(axis: Axes, lines: Mapping[str, float], rows: int, middle: float, dec
 
 
 def _range(values: Sequence[float], top: float) -> tuple[float, float]:
-    """An axis around the values. It leaves out 0, since bars start at the reference and gaps are what to see."""
+    """An axis around the values. It leaves out 0, since bars start at the reference and the gaps are what matters."""
     low, high = min(values), max(values)
     room = max(0.12 * (high - low), 0.02 * top)
     return max(0.0, low - room), min(1.02 * top, high + room)

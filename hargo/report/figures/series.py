@@ -1,4 +1,4 @@
-"""Figures that training has logged, as curves."""
+"""Values that training logged, as curves."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hargo.report.results import Results
 
 def series(results: Results, method: str, key: str) -> list[tuple[list[int], list[float]]]:
     """Per seed, the steps that log `key` and its values; a step without a row of the task does not log it."""
-    found = []
+    runs = []
     for log in results.training[method]:
         pairs = [(record["step"], record[key]) for record in log if record.get(key) is not None]
         if pairs:
-            found.append(([s for s, _ in pairs], [v for _, v in pairs]))
-    return found
+            runs.append(([s for s, _ in pairs], [v for _, v in pairs]))
+    return runs
 
 
 def smooth(runs: list[tuple[list[int], list[float]]], points: int = 60) -> tuple[np.ndarray, np.ndarray]:

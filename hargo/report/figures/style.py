@@ -20,7 +20,7 @@ from hargo.report.results import Results, title
 
 INK, MUTED, RULE, PAPER = "#1b1f24", "#68707a", "#d5d9de", "#ffffff"
 
-# Okabe and Ito's colours, told apart by people with colour blindness; the first reference, where gaps begin, is grey
+# Okabe and Ito's colours, distinct to people with colour blindness; the first reference, where gaps begin, is grey
 _REFERENCE, _RIVAL, _SUBJECT = "#8a8f98", "#2f7fbf", "#d55e00"
 _OTHERS = ("#b07a00", "#009e73", "#7a62b8", "#c26a97", "#45a9dc")
 

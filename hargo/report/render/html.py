@@ -1,7 +1,7 @@
 """The report as one HTML file: no network, light and dark, all model text escaped.
 
 A content security policy allows exactly the one script below and nothing from elsewhere, so even a mistake in the
-escaping would not run a model's words.
+escaping would not execute a model's output.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def predictions(results: Results) -> dict[str, object]:
     """What the table of predictions needs, compact: rows once, every distinct answer once.
 
     runs: per model and seed, `t` indices into `texts`, `r` rewards, `c` right or not, `base` the index of the run that
-    it is held against: the first reference's of the same seed, or itself where there is none. tie: rewards closer than
+    it is compared with: the first reference's of the same seed, or itself where there is none. tie: rewards closer than
     this are equal, whichever two runs are compared.
     """
     texts: dict[str, int] = {}

@@ -33,7 +33,7 @@ def _block(block: Block) -> str:
             fence = "`" * (longest + 1)
             return f"{_line(title)}:\n\n{fence}text\n{text.rstrip()}\n{fence}"
         case Browser(text):
-            where = "`report.html` searches them; the files are `evaluate/*/seed*/predictions.jsonl`."
+            where = "They can be searched in `report.html`; the files are `evaluate/*/seed*/predictions.jsonl`."
             return f"{_line(text)} {where}"
 
 

@@ -24,7 +24,7 @@ from hargo.report.sections import (
     training,
 )
 
-#: anchor, title, what it says; one that says nothing is left out
+#: anchor, title, content; a section without content is left out
 SECTIONS: tuple[tuple[str, str, Callable[[Results], list[Block]]], ...] = (
     ("short", "In short", short.blocks),
     ("results", "Results", headline.blocks),
@@ -37,7 +37,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Results], list[Block]]], ...] = (
     ("questions", "Questions", questions.blocks),
     ("ablation", "Ablation", ablation.blocks),
     ("heterogeneity", "How the tasks differ", heterogeneity.blocks),
-    ("leakage", "Leakage and memory", leakage.blocks),
+    ("leakage", "Leakage and memorisation", leakage.blocks),
     ("predictions", "Predictions", predictions.blocks),
     ("provenance", "Provenance", provenance.blocks),
     ("cluster", "Cluster jobs", cluster.blocks),
@@ -48,8 +48,8 @@ def sections(results: Results, figures: set[str], rows: bool = True) -> list[Sec
     """All sections; `figures` names the figures that could be drawn, `rows` asks for the browsable predictions."""
     names = {"subject": title(results.subject or ""), "rival": title(results.rival or "")}
     kept = []
-    for anchor, heading, said in SECTIONS:
-        blocks = [block for block in said(results) if _shown(block, figures, rows)]
+    for anchor, heading, content in SECTIONS:
+        blocks = [block for block in content(results) if _shown(block, figures, rows)]
         if blocks:
             kept.append(Section(anchor, heading.format(**names), blocks))
     return kept

@@ -1,4 +1,4 @@
-"""Ablations beside the subject and its rival, and controls: did each behave?"""
+"""Ablations beside the subject and its rival, and whether each control behaved."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _forest(results: Results) -> list[Block]:
     return [
         Figure(
             "forest",
-            f"What each form changes against {rival}: square for the gap, line for its 95 % interval over rows; filled "
-            "where rows and seeds do not explain it, corrected for all methods.",
+            f"What each form changes against {rival}: the square is the gap, the line its 95 % interval over rows. A "
+            "square is filled where rows and seeds do not explain the gap, Holm-corrected across all methods.",
             f"Forest plot of the gaps to {rival} with their intervals, one panel per metric",
         )
     ]
@@ -53,8 +53,8 @@ def controls(results: Results) -> list[Block]:
         return []
     return [
         Text(
-            "Controls are runs whose outcome is known beforehand; where one misbehaves, doubt the study before the "
-            "method. A gap counts if it is more than other rows and other seeds explain (p below .05)."
+            "Controls are runs whose outcome is known in advance. If one misbehaves, doubt the study before the "
+            "method. A gap counts if it is more than other rows and other seeds explain (p below 0.05)."
         ),
         Items(lines),
     ]
@@ -63,43 +63,45 @@ def controls(results: Results) -> list[Block]:
 def _line(results: Results, name: str) -> list[str]:
     against, does, may_win = CONTROLS[name]
     if against not in results.models:
-        return [f"{title(name)}: {does}; {title(against)} is not in this study to hold it against."]
-    found = [one for metric in _metrics(results) if (one := gap(results, name, against, metric)) is not None]
+        return [f"{title(name)}: {does}; this study has no {title(against)} to compare it with."]
+    gaps = [one for metric in _metrics(results) if (one := gap(results, name, against, metric)) is not None]
     verdict = _one_seed if len(results.study.seeds) == 1 else _may_win if may_win else _verdict
-    return [f"{title(name)}: {does}{verdict(title(against), found)}."]
+    return [f"{title(name)}: {does}{verdict(title(against), gaps)}."]
 
 
-def _one_seed(against: str, found: list[Gap]) -> str:
-    ahead = _ahead_on_rows(found)
-    told = f"it is ahead of {against} on {_told(ahead)}, more than other rows explain" if ahead else ""
-    return ". It cannot be judged with one seed" + (f", but is flagged: {told}" if ahead else "")
+def _one_seed(against: str, gaps: list[Gap]) -> str:
+    ahead = _ahead_on_rows(gaps)
+    lead = f"it is ahead of {against} on {_leads(ahead)}, more than other rows explain" if ahead else ""
+    return ". It cannot be judged with one seed" + (f", but is flagged: {lead}" if ahead else "")
 
 
-def _may_win(against: str, found: list[Gap]) -> str:
-    ahead = [g for g in found if g.distinguishable and g.gap > 0]
-    return f"; it is ahead of {against} on {_told(ahead)}" if ahead else f"; it is not ahead of {against} on any metric"
+def _may_win(against: str, gaps: list[Gap]) -> str:
+    ahead = [g for g in gaps if g.distinguishable and g.gap > 0]
+    return (
+        f"; it is ahead of {against} on {_leads(ahead)}" if ahead else f"; it is not ahead of {against} on any metric"
+    )
 
 
-def _verdict(against: str, found: list[Gap]) -> str:
-    ahead = [g for g in found if g.distinguishable and g.gap > 0]
+def _verdict(against: str, gaps: list[Gap]) -> str:
+    ahead = [g for g in gaps if g.distinguishable and g.gap > 0]
     if ahead:
-        return f". It misbehaved: it is ahead of {against} on {_told(ahead)}"
-    if perhaps := _ahead_on_rows(found):
+        return f". It misbehaved: it is ahead of {against} on {_leads(ahead)}"
+    if perhaps := _ahead_on_rows(gaps):
         return (
-            f". It is not cleared: it is ahead of {against} on {_told(perhaps)}, more than other rows explain, though "
-            f"seeds may{_unnoticed(found)}"
+            f". It is not cleared: it is ahead of {against} on {_leads(perhaps)}, more than other rows explain, though "
+            f"seeds may explain it{_unnoticed(gaps)}"
         )
-    return f". It behaved: it is not ahead of {against} on any metric{_unnoticed(found)}"
+    return f". It behaved: it is not ahead of {against} on any metric{_unnoticed(gaps)}"
 
 
-def _ahead_on_rows(found: list[Gap]) -> list[Gap]:
-    return [g for g in found if g.gap > 0 and g.interval[0] > 0]
+def _ahead_on_rows(gaps: list[Gap]) -> list[Gap]:
+    return [g for g in gaps if g.gap > 0 and g.interval[0] > 0]
 
 
-def _unnoticed(found: list[Gap]) -> str:
+def _unnoticed(gaps: list[Gap]) -> str:
     """The leads that the study could have missed; nothing where control and method never differ."""
-    told = [f"on {_name(one)} {limit(one)}" for one in found if limit(one)]
-    return f"; a lead could have gone unnoticed {', '.join(told)}" if told else ""
+    limits = [f"{_name(one)} ({limit(one)})" for one in gaps if limit(one)]
+    return f"; a lead could have gone unnoticed on {', '.join(limits)}" if limits else ""
 
 
 def _metrics(results: Results) -> list[str]:
@@ -107,13 +109,13 @@ def _metrics(results: Results) -> list[str]:
     return [key for key in metrics_of(results) if key in METRICS and key != "win_rate"]
 
 
-def _told(found: list[Gap]) -> str:
-    return ", ".join(f"{_name(g)} by {g.gap:.{_decimals(g)}f}" for g in found)
+def _leads(gaps: list[Gap]) -> str:
+    return ", ".join(f"{_name(g)} by {g.gap:.{_decimals(g)}f}" for g in gaps)
 
 
-def _name(found: Gap) -> str:
-    return METRICS[found.metric][0]
+def _name(one: Gap) -> str:
+    return METRICS[one.metric][0]
 
 
-def _decimals(found: Gap) -> int:
-    return METRICS[found.metric][1]
+def _decimals(one: Gap) -> int:
+    return METRICS[one.metric][1]

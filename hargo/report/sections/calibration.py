@@ -1,4 +1,4 @@
-"""The report's section on P(yes): how calibrated it is, and what other thresholds would give."""
+"""The report's section on P(yes): how well calibrated it is, and what other thresholds would give."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from hargo.report.words import listed
 
 def blocks(results: Results) -> list[Block]:
     """Nothing where evaluation has recorded no P(yes)."""
-    made = [block for pool, names in results.pools.items() for block in _pool(results, pool.title, names)]
-    if not made:
+    tables = [block for pool, names in results.pools.items() for block in _pool(results, pool.title, names)]
+    if not tables:
         return []
     names = listed([title(name) for name in results.featured])
     return [
         Text(
-            "P(yes) is the probability that the answer begins as `yes` does, over that of `yes` and `no` together, "
-            "from one forward pass. ECE is the mean gap between P(yes) and the share of rows whose truth is yes, over "
-            "ten bins; average precision does not depend on a threshold, and guessing gets that share."
+            "P(yes) is the probability that the answer begins as `yes` does, divided by that of `yes` and `no` "
+            "together, from one forward pass. ECE is the mean gap between P(yes) and the share of rows whose truth is "
+            "yes, over ten bins. Average precision does not depend on a threshold; guessing scores the share of rows "
+            "whose truth is yes."
         ),
         Figure(
             "reliability",
-            "On the dashed line P(yes) is what it says. Below: where the rows lie. Tasks that are counted together and "
-            "seeds pooled.",
+            "On the dashed line, P(yes) is calibrated. The bars below show how the rows are distributed. Tasks that "
+            "are counted together are pooled, and so are seeds.",
             f"Reliability curve of P(yes) for {names}.",
         ),
         Figure(
             "precision_recall",
-            "One line per seed; the dashed line is the share of rows whose truth is yes, which guessing gets.",
+            "One line per seed; the dashed line is the share of rows whose truth is yes, which guessing scores.",
             f"Precision-recall curves per yes/no task for {names}.",
         ),
-        *made,
+        *tables,
     ]
 
 
 def _pool(results: Results, what: str, names: Sequence[str]) -> list[Block]:
     """The tables on the tasks that are counted together as `what`."""
-    found = {name: [calibration(model.on(names)) for model in models] for name, models in results.models.items()}
-    known = {name: [c for c in values if c] for name, values in found.items() if all(values)}
+    measured = {name: [calibration(model.on(names)) for model in models] for name, models in results.models.items()}
+    known = {name: [c for c in values if c] for name, values in measured.items() if all(values)}
     if not known:
         return []
     rows, sweeps = [], []
@@ -66,8 +67,8 @@ def _pool(results: Results, what: str, names: Sequence[str]) -> list[Block]:
         Table(
             ["Method", *(f"≥ {t:g}" for t in THRESHOLDS)],
             sweeps,
-            f"{together}: F1 in percent by the P(yes) from which an answer counts as yes. The best of a row was chosen "
-            "on these very rows: an upper bound, not a result.",
+            f"{together}: F1 in percent by the lowest P(yes) that counts as yes. The best threshold of a row was "
+            "chosen on these same rows, so its F1 is an upper bound, not a result.",
         ),
     ]
 

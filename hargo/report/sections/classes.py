@@ -17,23 +17,23 @@ def blocks(results: Results) -> list[Block]:
         return []
     figure = Figure(
         "confusions",
-        "Rows are the truth, columns the answer; means over seeds. An answer of neither class is one of its own and "
-        "wrong.",
+        "Rows are the truth, columns the answer; means over seeds. An answer of neither class has a column of its own "
+        "and counts as wrong.",
         "Confusion matrices of the tasks with classes; counts are in the table below.",
     )
     header = ["Method", "TP", "FP", "TN", "FN", "neither", "Precision %", "Recall %", "F1 %", "Accuracy %"]
-    made: list[Block] = [figure]
+    content: list[Block] = [figure]
     for pool, names in results.pools.items():
         rows = []
         for name, models in results.everyone.items():
-            found = counts(models, names)
-            if found is not None:
-                whole = [f"{found[key]:.1f}".removesuffix(".0") for key in _COUNTS]
-                rows.append([title(name), *whole, *(f"{found[key]:.2f}" for key in _SHARES)])
+            confusion = counts(models, names)
+            if confusion is not None:
+                whole = [f"{confusion[key]:.1f}".removesuffix(".0") for key in _COUNTS]
+                rows.append([title(name), *whole, *(f"{confusion[key]:.2f}" for key in _SHARES)])
         positive = tasks.load(names[0]).positive
         together = f"{pool.title}: {', '.join(names)} pooled" if len(names) > 1 else tasks.load(names[0]).title
-        made.append(Table(header, rows, f"{together}, positive class: {positive}. Means over seeds."))
-    return [*made, *_unseen(results)]
+        content.append(Table(header, rows, f"{together}, positive class: {positive}. Means over seeds."))
+    return [*content, *_unseen(results)]
 
 
 def _unseen(results: Results) -> list[Block]:
@@ -45,14 +45,14 @@ def _unseen(results: Results) -> list[Block]:
     for name, models in results.everyone.items():
         cells = []
         for task, kind in kinds:
-            found = [accuracy_where(model, results, task, kind) for model in models]
-            known = [value for value in found if value is not None]
+            values = [accuracy_where(model, results, task, kind) for model in models]
+            known = [value for value in values if value is not None]
             cells.append(shown(spread(known), 1) if known else "–")
         rows.append([title(name), *cells])
     return [
         Table(
             ["Method", *(f"{tasks.load(task).title}, unseen {kind} %" for task, kind in kinds)],
             rows,
-            "Accuracy on rows whose names and sizes, or whose whole family of kernels, training has not seen.",
+            "Accuracy on rows whose names and sizes, or whose whole family of kernels, are not in training.",
         )
     ]

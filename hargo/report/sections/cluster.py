@@ -9,13 +9,15 @@ from hargo.report.results import Results
 
 def blocks(results: Results) -> list[Block]:
     """Jobs per rule, then one by one."""
-    found = jobs(results.folder)
-    if not found:
+    recorded = jobs(results.folder)
+    if not recorded:
         return []
     return [
-        Text(f"{len(found)} jobs were submitted to the cluster. {source(found)}"),
+        Text(f"{len(recorded)} jobs were submitted to the cluster. {source(recorded)}"),
         Table(
-            RULE_HEADER, per_rule(found), "Times are sums over jobs, memory is the most that one used of what it had."
+            RULE_HEADER,
+            per_rule(recorded),
+            "Times are sums over jobs. Memory is the largest share that one job used of what it had.",
         ),
-        Table(JOB_HEADER, one_by_one(found), "Every job, in the order of submission."),
+        Table(JOB_HEADER, one_by_one(recorded), "Every job, in the order of submission."),
     ]

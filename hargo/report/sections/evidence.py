@@ -12,23 +12,23 @@ from hargo.report.words import interval, signed
 
 
 def blocks(results: Results) -> list[Block]:
-    """How it is tested; per reference its gaps and McNemar's tests; wins. Nothing for a single run."""
+    """How gaps are tested, then the gaps and McNemar's tests of each reference, and wins; nothing for a single run."""
     if len(results.models) < 2 or not results.references:
         return []
-    made: list[Block] = [
+    content: list[Block] = [
         Text(
-            f"{_units(results)} Intervals are paired bootstraps over these groups, all seeds of both methods on one "
-            "draw; they say how the trained models would compare on other rows. p asks for more, how the methods would "
-            f"compare with other seeds too: {_paired(results)}, so what counts is "
-            "how the gap differs from seed to seed. It is corrected over the methods on each metric (Holm). Over the "
-            "metrics it is not, so one metric in twenty may have a false mark. A gap counts where the corrected p is "
-            f"below {LEVEL:g}. Where none does, the reading says which true difference the study would have found in "
-            "four of five cases; a smaller one would more often go unnoticed."
+            f"{_units(results)} Intervals are paired bootstraps over these groups, with all seeds of both methods on "
+            "the same draw. They say how the trained models would compare on other rows. p also accounts for "
+            f"seed-to-seed variation: {_paired(results)}, so what counts is how the gap differs from seed to seed. "
+            "p is Holm-corrected across methods within each metric. It is not corrected across metrics: expect a false "
+            f"mark on about one metric in twenty. A gap counts where the corrected p is below {LEVEL:g}. Otherwise "
+            "the reading gives the true difference that the study would have found in four of five cases; a smaller "
+            "one would go unnoticed more often."
         )
     ]
     for reference in results.references:
-        made += _against(results, reference)
-    return [*made, *_wins(results, results.references[0])]
+        content += _against(results, reference)
+    return [*content, *_wins(results, results.references[0])]
 
 
 def _paired(results: Results) -> str:
@@ -45,12 +45,12 @@ def _paired(results: Results) -> str:
 
 def _units(results: Results) -> str:
     """How many rows each task has and how many groups they form, in a sentence."""
-    made = evidence(results).grouping
-    told = [
-        f"{tasks.load(task).title}: {made.told([row.id for row in results.eval if row.task == task])}"
+    groups = evidence(results).grouping
+    sizes = [
+        f"{tasks.load(task).title}: {groups.describe([row.id for row in results.eval if row.task == task])}"
         for task in results.tasks
     ]
-    return f"Rows that are alike count as one. {'; '.join(told)}."
+    return f"Rows of one family, and near-duplicates, count as one observation. {'; '.join(sizes)}."
 
 
 def _against(results: Results, reference: str) -> list[Block]:
@@ -64,7 +64,7 @@ def _against(results: Results, reference: str) -> list[Block]:
                     name,
                     signed(one.gap, decimals),
                     interval(one.interval, decimals),
-                    f"{one.found.p:.3f}",
+                    f"{one.difference.p:.3f}",
                     f"{one.corrected:.3f}",
                     one.reading,
                 ]
@@ -74,18 +74,18 @@ def _against(results: Results, reference: str) -> list[Block]:
         for method, seed, ours, theirs, p, corrected in mcnemar(results, reference)
     ]
     name = title(reference)
-    everything = evidence(results).grouping.told([row.id for row in results.eval if row.task in results.tasks])
+    everything = evidence(results).grouping.describe([row.id for row in results.eval if row.task in results.tasks])
     return [
         Table(
-            ["Method", "Metric", f"Minus {name}", "95 % over rows", "p", "p, Holm", "Reading"],
+            ["Method", "Metric", f"Difference from {name}", "95 % over rows", "p", "p, Holm", "Reading"],
             rows,
             f"Headline metrics against {name}: {everything}.",
         ),
         Table(
-            ["Method", "Seed", "Only it right", f"Only {name} right", "p", "p, Holm"],
+            ["Method", "Seed", "Only this method right", f"Only {name} right", "p", "p, Holm"],
             tests,
             f"Accuracy on all rows against {name} of the same seed: McNemar's exact test, with one sign for each "
-            "family or group of near-duplicates, corrected over this table.",
+            "family or group of near-duplicates, Holm-corrected across this table.",
         ),
     ]
 
@@ -100,7 +100,7 @@ def _wins(results: Results, reference: str) -> list[Block]:
         Table(
             ["Method", "Seed", "Won", "Tied", "Lost", "WinRate %"],
             rows,
-            f"Rewards against the {title(reference)} model of the same seed; equal within "
+            f"Rewards compared with those of the {title(reference)} model of the same seed. A difference within "
             f"{results.study.evaluation.tie:g} is a tie, which counts half.",
         )
     ]

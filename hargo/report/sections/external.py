@@ -20,37 +20,37 @@ def blocks(results: Results) -> list[Block]:
     """One table per part of the kernels, means over seeds; nothing where the study asks for none."""
     if results.study.evaluation.external is None:
         return []
-    found = {name: _figures(results, name) for name in results.models}
-    found = {name: figures for name, figures in found.items() if figures}
-    if not found:
+    scored = {name: _figures(results, name) for name in results.models}
+    scored = {name: figures for name, figures in scored.items() if figures}
+    if not scored:
         return []
-    made: list[Block] = [
+    content: list[Block] = [
         Text(
-            "Kernels of DataRaceBench, without licence, comments, telling names and strings. As is usual for race "
-            "detectors, F1 is that of the decided kernels and TSR the share decided; a kernel too long for the model, "
-            "or an answer that is neither yes nor no, is undecided."
+            "These are kernels of DataRaceBench, without their licence, comments, and names and strings that give the "
+            "label away. As is usual for race detectors, F1 is over the decided kernels and TSR is the share decided. "
+            "A kernel that is too long for the model, or an answer that is neither yes nor no, is undecided."
         )
     ]
     for part in PARTS:
         rows = [
             _row(title(name), [one[part.key] for one in figures])
-            for name, figures in found.items()
+            for name, figures in scored.items()
             if all(part.key in one for one in figures)
         ]
         if not rows:
             continue
-        n = next(one[part.key]["n"] for figures in found.values() for one in figures if part.key in one)
+        n = next(one[part.key]["n"] for figures in scored.values() for one in figures if part.key in one)
         caption = f"DataRaceBench, {part.title}: {n} kernels, means over seeds."
         if part.key == "race_c":
             rows += [[tool, *["–"] * 6, f"{f1:.3f}", "–"] for tool, f1 in TOOLS.items()]
             caption += f" Tools: F1 per file on all C/C++ kernels ({TOOLS_SOURCE})."
         elif part.key == "unseen":
             caption += (
-                " They appear nowhere in HPC-GPT; so few kernels leave F1 uncertain by some 18 points either way."
+                " They appear nowhere in HPC-GPT. With so few kernels, F1 is uncertain by about 18 points either way."
             )
         header = ["Method", "TP", "FP", "TN", "FN", "undecided", "TSR", "F1", "F1 × TSR"]
-        made.append(Table(header, rows, caption))
-    return made
+        content.append(Table(header, rows, caption))
+    return content
 
 
 def _figures(results: Results, method: str) -> list[dict[str, Any]]:

@@ -15,17 +15,18 @@ def blocks(results: Results) -> list[Block]:
         return []
     rows = []
     for metric, (name, decimals) in metrics_of(results).items():
-        found = gap(results, results.subject, results.rival, metric)
-        if found is None:
+        difference = gap(results, results.subject, results.rival, metric)
+        if difference is None:
             continue
-        bounds = interval(found.interval, decimals)
-        rows.append([name, signed(found.gap, decimals), bounds, f"{found.corrected:.3f}", found.reading])
+        bounds = interval(difference.interval, decimals)
+        rows.append([name, signed(difference.gap, decimals), bounds, f"{difference.corrected:.3f}", difference.reading])
     rival = title(results.rival)
     return [
         Table(
             ["Metric", f"{title(results.subject)} − {rival}", "95 % over rows", "p, Holm", "Reading"],
             rows,
-            "The interval is a paired bootstrap over evaluation rows; p takes the seeds into account and is corrected "
-            f"over the methods held against {rival}. With several metrics, some gaps count by chance.",
+            "The interval is a paired bootstrap over evaluation rows. p also accounts for seed-to-seed variation and "
+            f"is Holm-corrected across the methods compared with {rival} within each metric. It is not corrected "
+            "across metrics, so with several metrics some gaps count by chance.",
         )
     ]

@@ -14,21 +14,21 @@ def blocks(results: Results) -> list[Block]:
     main = [key for key in metrics if key in METRICS]
     accuracy = [key for key in metrics if key.startswith("accuracy_")]
     many = "mean ± sample standard deviation over seeds" if len(results.study.seeds) > 1 else "one seed"
-    told = f"Headline metrics, means over seeds (each seed's are in the figure). {caption(results)}"
+    explanation = f"Headline metrics: means over seeds; the figure shows each seed. {caption(results)}"
     bars = ""
     if results.first_reference is not None:
         first = title(results.first_reference)
         bars = f"bars run from the {first} model's mean to the method's; "
         if "win_rate" in main:
-            told += f" WinRate is measured against the {first} model of the same seed, where 50 is level."
+            explanation += f" WinRate is measured against the {first} model of the same seed; 50 is level."
     if any(results.paper(name, metric) is not None for name in results.models for metric in main):
-        told += " The column after each metric is the paper's."
+        explanation += " The column after each metric gives the paper's value."
     return [
         Figure(
             "headline",
-            f"Dots are seeds; {bars}dashed lines are baselines without a language model. The axes leave out zero.",
-            "Headline metrics per method with seeds and baselines; the figures are in the table below.",
+            f"Dots are seeds; {bars}dashed lines are baselines without a language model. Axes do not start at zero.",
+            "Headline metrics per method with seeds and baselines; the numbers are in the table below.",
         ),
-        method_table(results, main, told),
+        method_table(results, main, explanation),
         method_table(results, accuracy, f"Accuracy per task, {many}."),
     ]

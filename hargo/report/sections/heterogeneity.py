@@ -35,8 +35,8 @@ def blocks(results: Results) -> list[Block]:
         Table(
             ["Task", "Train / eval rows", "Answer, chars", *columns],
             cells,
-            "What makes the tasks heterogeneous: answer length, shape of the reward, and how good the "
-            f"{name} model is.",
+            "What makes the tasks heterogeneous: answer length, shape of the reward, and how well the "
+            f"{name} model does.",
         ),
         Figure("rewards", "Share of evaluation answers by reward, all seeds.", "Histogram of rewards per task."),
         Figure(

@@ -1,4 +1,4 @@
-"""The report's section on what training has seen of the evaluation rows, and what a model gains by remembering."""
+"""The report's section on what training has seen of the evaluation rows, and what a model gains by memorising."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ def _split(results: Results) -> list[Block]:
     for task in results.tasks:
         leak, conflicts = figures.get(task, {}).get("leakage"), figures.get(task, {}).get("conflicts", {})
         if leak:
-            told = leak.get("told", {"rows": 0, "right": None})
-            name = f"{told['rows']}, right {_percent(told['right'])}" if told["rows"] else "none"
+            named_label = leak.get("told", {"rows": 0, "right": None})
+            name = f"{named_label['rows']}, right {_percent(named_label['right'])}" if named_label["rows"] else "none"
             cells = [_percent(leak[key]) for key in ("exact", "masked", "near")]
             rows.append([tasks.load(task).title, str(leak["rows"]), *cells, name, _percent(conflicts.get("ceiling"))])
     if not rows:
         return []
     return [
         Text(
-            "What training has seen of the evaluation rows, on this study's split. A model that only remembers does "
-            "well on rows that are there already, and reading a label off a program's name takes no model at all."
+            "This is what training has seen of the evaluation rows on this study's split. A model that only memorises "
+            "does well on rows that are in training already, and reading a label off a program's name takes no model "
+            "at all."
         ),
         Table(
             ["Task", "Eval rows", "Same prompt", "Same, masked", "90 % similar", "Label in the name", "EM ceiling"],
             rows,
-            "Share of evaluation rows whose prompt stands in training word for word, after masking names, numbers and "
-            "strings, or with a training row at least 90 % similar; evaluation programs whose name says yes or no, and "
-            "how often that is the label; the best exact match of one answer per prompt, on all rows of the source.",
+            "The share of evaluation rows whose prompt is in training word for word, is in training after masking "
+            "names, numbers and strings, or is at least 90 % similar to a training row; evaluation programs whose name "
+            "says yes or no, and how often that is the label; and the best exact match of one answer per prompt, on "
+            "all rows of the source.",
         ),
     ]
 
@@ -79,8 +81,8 @@ def _baselines(results: Results) -> list[Block]:
         Table(
             ["Metric", *results.baselines, "Best language model"],
             rows,
-            "Baselines without a language model beside the method with the highest mean, its 95 % interval over rows "
-            "in brackets. A baseline keeps up if it lies in or above that interval.",
+            "Baselines without a language model beside the method with the highest mean and, in brackets, its 95 % "
+            "interval over rows. A baseline keeps up if it is in or above that interval.",
         )
     ]
 
@@ -108,7 +110,7 @@ def similar(results: Results) -> list[Block]:
             ["Method", *header],
             rows,
             "Data-race rows by the similarity of the nearest training program, after masking names, numbers and "
-            "strings; means over seeds. A method whose lead is on twins remembers.",
+            "strings; means over seeds. A method whose lead is on twins memorises.",
         )
     ]
 
@@ -126,26 +128,26 @@ def flip_rate(predictions: Sequence[Prediction], kind: str) -> tuple[int, int]:
 def flips(results: Results) -> list[Block]:
     """Share of answers that change with a change to the program that should not matter."""
     rows = []
-    asked: dict[str, int] = {}
+    changed: dict[str, int] = {}
     for name, models in results.models.items():
         cells = []
         for kind in KINDS:
             counts = [flip_rate(model.predictions, kind) for model in models]
             if all(n for _, n in counts):
-                asked[kind] = counts[0][1]
+                changed[kind] = counts[0][1]
                 cells.append(f"{fmean(100 * flipped / n for flipped, n in counts):.1f}")
             else:
                 cells.append("–")
         rows.append([title(name), *cells])
-    if not asked:
+    if not changed:
         return []
-    head: list[Any] = [f"{_WORDS[kind]} % of {asked[kind]}" if kind in asked else _WORDS[kind] for kind in KINDS]
+    head: list[Any] = [f"{_WORDS[kind]}, % of {changed[kind]}" if kind in changed else _WORDS[kind] for kind in KINDS]
     return [
         Table(
             ["Method", *head],
             rows,
             "Answers that flip (P(yes) crosses one half) when the program's names, the order of its declarations or "
-            "its sizes change and its meaning does not; percent of the rows that could be changed, mean over seeds.",
+            "its sizes change but its meaning does not, in percent of the rows that could be changed; mean over seeds.",
         )
     ]
 

@@ -13,22 +13,22 @@ from hargo.report.results import Results
 
 def blocks(results: Results) -> list[Block]:
     """Versions, revision, machine and seconds per stage; a warning where runs of one study differ in versions."""
-    runs = [run for found in results.runs.values() for run in found]
+    runs = [run for stage_runs in results.runs.values() for run in stage_runs]
     if not runs:
-        return [Items(["No run.json beside the results: versions and times are unknown."])]
-    made: list[Block] = []
+        return [Items(["There is no run.json beside the results, so versions and times are unknown."])]
+    content: list[Block] = []
     versions = _distinct(_joined(run.get("versions")) for run in runs)
     revisions = _distinct(_revision(run.get("git")) for run in runs)
     if len(versions) > 1 or len(revisions) > 1:
-        made.append(
+        content.append(
             Warn(
                 "Runs of this study differ in their software",
                 [f"Revisions: {', '.join(revisions)}.", *(f"Versions: {text}." for text in versions)],
             )
         )
     if any("with changes" in revision for revision in revisions):
-        made.append(Warn("Uncommitted changes", ["Some runs used a working tree that was not committed."]))
-    made.append(
+        content.append(Warn("Uncommitted changes", ["Some runs used a working tree that was not committed."]))
+    content.append(
         Items(
             [
                 f"Code: {', '.join(revisions)}.",
@@ -39,11 +39,17 @@ def blocks(results: Results) -> list[Block]:
             ]
         )
     )
-    rows = [[stage, str(len(found)), *_seconds(found)] for stage, found in results.runs.items()]
-    made.append(Table(["Stage", "Runs", "Seconds, all", "Longest"], rows, "Wall time. Every run.json holds its study."))
+    rows = [[stage, str(len(stage_runs)), *_seconds(stage_runs)] for stage, stage_runs in results.runs.items()]
+    content.append(
+        Table(
+            ["Stage", "Runs", "Seconds, total", "Longest"],
+            rows,
+            "Times are wall-clock times. Every run.json contains its study.",
+        )
+    )
     study = yaml.safe_dump(results.study.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
-    made.append(Verbatim("The study, every key", study, shown=False))
-    return made
+    content.append(Verbatim("The study with every key", study, shown=False))
+    return content
 
 
 def _seconds(runs: list[dict[str, Any]]) -> list[str]:

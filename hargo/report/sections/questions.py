@@ -12,14 +12,14 @@ from hargo.report.tables import over_seeds, shown
 
 def blocks(results: Results) -> list[Block]:
     """Per task without classes, its figures; and where a score has a threshold, accuracy by other thresholds."""
-    made: list[Block] = []
+    content: list[Block] = []
     for name in results.tasks:
         task = tasks.load(name)
         if task.positive is None:
-            made.append(_figures(results, name))
+            content.append(_figures(results, name))
         if task.threshold_sweep is not None:
-            made.append(_sweep(results, name, *task.threshold_sweep))
-    return made
+            content.append(_sweep(results, name, *task.threshold_sweep))
+    return content
 
 
 def _figures(results: Results, task: str) -> Table:
@@ -30,20 +30,20 @@ def _figures(results: Results, task: str) -> Table:
     for name, models in results.everyone.items():
         cells = [shown(over_seeds(models, key), decimals) for key, (_, decimals) in columns.items()]
         rows.append([title(name), *cells])
-    caption = f"{tasks.load(task).title}. Accuracy counts the answers that the task's judgement takes for right."
+    caption = f"{tasks.load(task).title}. Accuracy is the share of answers that the task judges right."
     return Table(["Method", *(heading for heading, _ in columns.values())], rows, caption)
 
 
 def _sweep(results: Results, task: str, score: str, thresholds: tuple[float, ...]) -> Table:
     rows = []
     for name, models in results.everyone.items():
-        found = [m.metrics["tasks"][task]["sweep"]["accuracy"] for m in models if task in m.metrics["tasks"]]
-        if found:
-            cells = [f"{sum(one[f'{t:g}'] for one in found) / len(found):.1f}" for t in thresholds]
+        sweeps = [m.metrics["tasks"][task]["sweep"]["accuracy"] for m in models if task in m.metrics["tasks"]]
+        if sweeps:
+            cells = [f"{sum(one[f'{t:g}'] for one in sweeps) / len(sweeps):.1f}" for t in thresholds]
             rows.append([title(name), *cells])
     return Table(
         ["Method", *(f"≥ {t:g}" for t in thresholds)],
         rows,
-        f"{tasks.load(task).title}: accuracy in percent by the {score} from which an answer counts as right; where the "
-        "task's judgement draws the line is a choice.",
+        f"{tasks.load(task).title}: accuracy in percent by the lowest {score} that counts as right. Where the task "
+        "draws that line is a choice.",
     )

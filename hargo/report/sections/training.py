@@ -1,4 +1,4 @@
-"""How training went: rewards, and how the methods share out gradient."""
+"""How training went: rewards, and how the methods share out the gradient."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ WEIGHTS = {
 
 
 def blocks(results: Results) -> list[Block]:
-    """Two figures; either is left out where the runs have logged nothing for it."""
+    """Two figures; each is left out where the runs logged nothing for it."""
     names = results.weighing
     runs = results.study.runs()
-    told = [f"{title(name)} {WEIGHTS[runs[name].method]}" for name in names if runs[name].method in WEIGHTS]
+    schemes = [f"{title(name)} {WEIGHTS[runs[name].method]}" for name in names if runs[name].method in WEIGHTS]
     return [
         Figure(
             "learning",
-            "Reward of sampled answers during training, moving mean over a tenth of the run; bands span the seeds.",
+            "Reward of sampled answers during training, a moving mean over a tenth of the run; bands span the seeds.",
             "Learning curves per task.",
         ),
         Figure(
             "distributions",
-            "How gradient is shared out over training: median, middle half, p10 to p90, and extremes, mean over seeds."
-            + (f" {'; '.join(told)}." if told else ""),
+            "How the gradient is shared out over training: median, middle half, p10 to p90 and extremes, averaged over "
+            "seeds." + (f" {'; '.join(schemes)}." if schemes else ""),
             f"Quantiles over training of advantage, confidence and weight for {listed([title(n) for n in names])}.",
         ),
     ]

@@ -6,7 +6,7 @@
   const get = (id) => document.getElementById(id);
   const fields = { task: get("f-task"), run: get("f-run"), base: get("f-base"), outcome: get("f-outcome"), right: get("f-right"), text: get("f-text") };
   const list = get("b-answers"), status = get("b-status"), before = get("b-before"), after = get("b-after");
-  let page = 0, found = [];
+  let page = 0, matches = [];
 
   const element = (tag, text, style) => {
     const node = document.createElement(tag);
@@ -26,7 +26,7 @@
     return block;
   };
 
-  // the run that another is held against: the first reference's of its seed, or the one that was chosen
+  // the run that another is compared with: the first reference's of the same seed, or the one that was chosen
   const against = (run) => data.runs[fields.base.value === "" ? run.base : Number(fields.base.value)];
   const outcome = (run, base, row) => {
     const gap = run.r[row] - base.r[row];
@@ -49,10 +49,10 @@
   };
 
   const show = () => {
-    const pages = Math.max(1, Math.ceil(found.length / PAGE));
+    const pages = Math.max(1, Math.ceil(matches.length / PAGE));
     page = Math.min(Math.max(page, 0), pages - 1);
-    list.replaceChildren(...found.slice(page * PAGE, (page + 1) * PAGE).map(entry));
-    status.textContent = found.length + " answers, page " + (page + 1) + " of " + pages;
+    list.replaceChildren(...matches.slice(page * PAGE, (page + 1) * PAGE).map(entry));
+    status.textContent = matches.length + " answers, page " + (page + 1) + " of " + pages;
     before.disabled = page === 0;
     after.disabled = page >= pages - 1;
   };
@@ -62,13 +62,13 @@
     const needle = fields.text.value.toLowerCase();
     const base = against(run);
     fields.outcome.disabled = run === base;
-    found = [];
+    matches = [];
     data.rows.forEach(([id, task, prompt, reference], row) => {
       if (fields.task.value !== "" && task !== Number(fields.task.value)) return;
       if (run !== base && fields.outcome.value && outcome(run, base, row) !== fields.outcome.value) return;
       if (fields.right.value && run.c[row] !== fields.right.value) return;
       if (needle && ![id, prompt, reference, data.texts[run.t[row]], data.texts[base.t[row]]].some((text) => text.toLowerCase().includes(needle))) return;
-      found.push({ run, row });
+      matches.push({ run, row });
     });
     page = 0;
     show();
