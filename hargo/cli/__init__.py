@@ -37,8 +37,8 @@ for command in (
     app.command()(command)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from hargo import __version__
 
         print(f"hargo {__version__}")
@@ -61,7 +61,7 @@ def home(argument: str) -> str:
 
 
 def main() -> None:
-    """Entry point: what the user can mend is one line and status 2, anything else a traceback."""
+    """Entry point: an error that the user can fix is one line and status 2, anything else is a traceback."""
     import logging
 
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
@@ -72,11 +72,11 @@ def main() -> None:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)
     except Interrupted as error:
-        print(f"stopped: {error}; run the same command again to go on", file=sys.stderr)
+        print(f"stopped: {error}; run the same command again to resume", file=sys.stderr)
         sys.exit(os.EX_TEMPFAIL)
     except OSError as error:
         if error.errno not in FILE_SYSTEM:
             raise
-        # finished checkpoints are whole, so the same command goes on from the newest
-        print(f"error: {error.filename or 'writing'}: {error.strerror}; mend that and run it again", file=sys.stderr)
+        # finished checkpoints are whole, so the same command resumes from the newest
+        print(f"error: {error.filename or 'writing'}: {error.strerror}; fix that and run it again", file=sys.stderr)
         sys.exit(2)

@@ -23,7 +23,7 @@ Data = Annotated[Path, typer.Option("--data", help="Folder with train.jsonl and 
 Model = Annotated[Path, typer.Option("--model", help="Model folder to start from.", metavar="DIR")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of this run.", min=0, max=2**32 - 1)]
 #: folders of a run, each by default where the workflow has it
-USUAL = "By default where the workflow has it, below results/<study>/."
+USUAL = "Default: the place that the workflow gives it below results/<study>/."
 UsualModel = Annotated[Path | None, typer.Option("--model", help=f"Model folder to start from. {USUAL}", metavar="DIR")]
 UsualData = Annotated[Path | None, typer.Option("--data", help=f"Folder with train.jsonl. {USUAL}", metavar="DIR")]
 UsualOut = Annotated[Path | None, typer.Option("--out", help=f"Folder to write to. {USUAL}", metavar="DIR")]
@@ -37,7 +37,7 @@ UsualCheckpoints = Annotated[
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Change one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"),
+    typer.Option("--set", help="Override one value, e.g. --set rl.max_steps=5 (repeatable).", metavar="KEY=VALUE"),
 ]
 
 
@@ -94,7 +94,7 @@ def source_options(source: str, path: str | None) -> Any:
 
 @contextmanager
 def stage(label: str, study: Study, out: Path, checkpoints: Path | None = None) -> Iterator[None]:
-    """Announce a stage, prepare the process for computing, and say how long it took."""
+    """Announce a stage, prepare the process for computing, and report how long it took."""
     from hargo.machine import bind_threads
     from hargo.provenance import checkout
 
@@ -114,7 +114,7 @@ def folder(path: Path, option: str = "--out") -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{path}: cannot be made a folder ({error.strerror}); choose another {option}") from None
+        raise UserError(f"{path}: cannot be created as a folder ({error.strerror}); choose another {option}") from None
 
 
 def say_next(what: str) -> None:

@@ -14,7 +14,7 @@ app = typer.Typer(help="Check and resolve study files.", **PLAIN)
 
 @app.command("check")
 def check(file: Annotated[Path, typer.Argument(metavar="FILE")], set_: Overrides = None) -> None:
-    """Say whether a study file is valid, and what it would run."""
+    """Check that a study file is valid, and show what it would run."""
     study = read_study(file, set_)
     runs = ", ".join(study.runs())
     print(f"{file}: valid study {study.name!r}: {runs}; seeds {study.seeds}; tasks {', '.join(study.tasks)}")

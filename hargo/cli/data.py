@@ -49,12 +49,12 @@ def audit(
     config: Annotated[Path | None, typer.Option("--config", help="Study file.", metavar="FILE")] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Folder from `data build`; spares building it again.", metavar="DIR"),
+        typer.Option("--data", help="Folder from `data build`; saves building it again.", metavar="DIR"),
     ] = None,
     source: Annotated[str | None, typer.Option("--source", help="Audit a data source without a study.")] = None,
-    path: Annotated[str | None, typer.Option("--path", help="Where that source is: folder or hub id.")] = None,
+    path: Annotated[str | None, typer.Option("--path", help="Where that source is: a folder or a hub id.")] = None,
 ) -> None:
-    """Measure a data set: duplicates, conflicts, labels told by names, leaks from training to evaluation."""
+    """Measure a data set: duplicates, conflicts, labels given away by names, leaks from training to evaluation."""
     from hargo.config import SOURCES
     from hargo.config.study import source_tasks, unknown
 
@@ -66,12 +66,12 @@ def audit(
     else:
         if source not in SOURCES:
             raise UserError(unknown("data source", str(source), SOURCES))
-        known = source_tasks(str(source))
-        if known is None:
+        declared = source_tasks(str(source))
+        if declared is None:
             raise UserError(
-                f"data source {source!r} does not say which tasks it has; audit a study of it, with --config"
+                f"data source {source!r} does not declare its tasks; audit a study that uses it, with --config"
             )
-        options, tasks = source_options(str(source), path), list(known)
+        options, tasks = source_options(str(source), path), list(declared)
     folder(out)
     print(f"audit: writing {out / 'audit.md'} and {out / 'audit.json'}", flush=True)
     from hargo.data.audit import audit as measure
@@ -86,9 +86,9 @@ def audit(
         split = Split(load_rows(files[0]), load_rows(files[1]), read_json(files[2]))
     else:
         split = split_rows(rows, options)
-    found = measure(rows, split)
-    text = render(found)
-    write_json(out / "audit.json", found)
+    figures = measure(rows, split)
+    text = render(figures)
+    write_json(out / "audit.json", figures)
     write_text(out / "audit.md", text if text.endswith("\n") else text + "\n")
     print(text)
     say_next(f"read {out / 'audit.md'}")

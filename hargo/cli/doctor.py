@@ -11,13 +11,15 @@ from hargo.cli.common import read_study
 
 
 def doctor(
-    config: Annotated[Path | None, typer.Option("--config", help="Also check a study's needs.", metavar="FILE")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Also check a study's requirements.", metavar="FILE")
+    ] = None,
 ) -> None:
-    """Check this machine and environment, and say what to do about what is missing."""
+    """Check this machine and environment, and say how to fix what is missing."""
     study = read_study(config) if config else None
     from hargo.doctor import checks, render
 
-    found = checks(study)
-    print(render(found))
-    if any(check.state == "missing" for check in found):
+    results = checks(study)
+    print(render(results))
+    if any(check.state == "missing" for check in results):
         raise typer.Exit(1)

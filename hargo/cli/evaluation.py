@@ -16,7 +16,7 @@ def evaluate(
     model: Model,
     data: Data,
     out: Out,
-    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the trained model, for messages.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the trained model, shown in messages.")] = None,
 ) -> None:
     """Answer the evaluation rows greedily and judge the answers."""
     study = read_study(config)
@@ -29,7 +29,7 @@ def evaluate(
 
 
 def baselines(config: Config, data: Data, out: Out) -> None:
-    """Majority class, nearest neighbour and TF-IDF baselines on the same rows."""
+    """Evaluate majority-class, nearest-neighbour and TF-IDF baselines on the same rows."""
     study = read_study(config)
     with stage("baselines", study, out):
         from hargo.evaluation.baselines import run
@@ -49,7 +49,7 @@ def report(
         bool, typer.Option("--rows/--no-rows", help="Put rows and answers into report.html, or keep them out of it.")
     ] = True,
 ) -> None:
-    """Tables, figures and the HTML report from the evaluations of a study."""
+    """Write the tables, figures and HTML report of a study from its evaluations."""
     study = read_study(config)
     results = results or StudyFolder.of(study).root
     out = out or StudyFolder(results).report

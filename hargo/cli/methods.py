@@ -78,8 +78,8 @@ def description(name: str) -> str:
 
 def formula(rest: str) -> list[str]:
     """The first indented block of a docstring's text."""
-    found = re.search(r"(?:^    .*\n?)+", rest, re.M)
-    return found[0].rstrip().splitlines() if found else []
+    block = re.search(r"(?:^    .*\n?)+", rest, re.M)
+    return block[0].rstrip().splitlines() if block else []
 
 
 def page() -> str:

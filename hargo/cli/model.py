@@ -14,7 +14,7 @@ app = typer.Typer(help="Fetch and prepare the base model.", **PLAIN)
 def prefetch(config: Config) -> None:
     """Fetch the base model from the network, so that later stages run offline."""
     study = read_study(config)
-    print(f"base model: fetching {study.model.path or 'nothing, it is made here'}", flush=True)
+    print(f"base model: fetching {study.model.path or 'nothing, since it is built locally'}", flush=True)
     from hargo.models.prepare import prefetch as fetch
 
     where = fetch(study)
@@ -26,7 +26,7 @@ def prefetch(config: Config) -> None:
 
 @app.command("prepare")
 def prepare(config: Config, data: Data, out: Out) -> None:
-    """Write the base model as safetensors with its tokenizer; a scratch model is made here."""
+    """Write the base model as safetensors with its tokenizer; a scratch model is built by this command."""
     study = read_study(config)
     with stage("base model", study, out):
         from hargo.models.prepare import prepare as make

@@ -34,7 +34,7 @@ def propose(partition: str | None, account: str | None, gpu: str | None) -> Site
     default = next((name.rstrip("*") for name, _ in listed if name.endswith("*")), "")
     if not listed and partition is None:
         raise UserError(
-            "sinfo names no partition of a Slurm cluster here; run this on a login node, or give --partition"
+            "sinfo lists no partition of a Slurm cluster here; run this on a login node, or give --partition"
         )
     if partition is not None and listed and partition not in generic:
         raise UserError(f"--partition {partition}: this cluster has {', '.join(generic)}")
@@ -46,21 +46,21 @@ def propose(partition: str | None, account: str | None, gpu: str | None) -> Site
     if account is None and len(accounts) == 1:
         site.account = accounts[0]
     if account is None and len(accounts) > 1:
-        raise UserError(f"--account: you have several, name one: {', '.join(accounts)}")
-    unchecked = "" if accounts else " (not checked: this cluster keeps no accounts)"
-    none = "no account: this cluster names none for you"
+        raise UserError(f"--account: you have several; choose one: {', '.join(accounts)}")
+    unchecked = "" if accounts else " (not checked: this cluster lists no accounts)"
+    none = "no account: this cluster lists none for you"
     site.notes.append(f"account {site.account}{unchecked}" if site.account else none)
     gpus = gpu_types(generic.get(site.partition, ""))
     types = sorted({kind for kind in gpus if kind})
     if gpu not in (None, "none") and listed and gpu not in types:
-        has = ", ".join(types) if types else "GPUs without types: leave --gpu out" if gpus else "no GPUs"
+        has = ", ".join(types) if types else "GPUs without types; omit --gpu" if gpus else "no GPUs"
         raise UserError(f"--gpu {gpu}: partition {site.partition} has {has}")
     if gpu is None and listed:
         site.gpu = "none" if not gpus else types[0] if len(types) == 1 else ""
         if len(types) > 1:
-            site.notes.append(f"GPU types: {', '.join(types)}; any will do, choose one with --gpu")
-    told = {"none": "no GPUs: models are trained on processors", "": "GPUs of any type"}
-    site.notes.append(told.get(site.gpu, f"GPU type {site.gpu}"))
+            site.notes.append(f"GPU types: {', '.join(types)}; any will do; choose one with --gpu")
+    descriptions = {"none": "no GPUs: models are trained on CPUs", "": "GPUs of any type"}
+    site.notes.append(descriptions.get(site.gpu, f"GPU type {site.gpu}"))
     return site
 
 
@@ -83,11 +83,11 @@ def own() -> Path:
 
 
 def install(site: Site, force: bool) -> Path:
-    """Write ~/.config/snakemake/slurm/config.yaml (XDG_CONFIG_HOME counts); never over an own one without force."""
+    """Write ~/.config/snakemake/slurm/config.yaml (XDG_CONFIG_HOME counts); force replaces an existing one."""
     path = own()
     text = render(site)
     if path.is_file() and path.read_text(encoding="utf-8") != text and not force:
-        raise UserError(f"{path}: there is a profile already; --force replaces it")
+        raise UserError(f"{path}: a profile already exists; --force replaces it")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, text)
     return path

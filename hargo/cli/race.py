@@ -23,10 +23,10 @@ def check(
     files: Annotated[list[Path], typer.Argument(help="C, C++ or Fortran files, or folders of them.", metavar="FILE…")],
     model: Model,
     config: Annotated[
-        Path | None, typer.Option("--config", help="The model's study; by default from its run.json.", metavar="FILE")
+        Path | None, typer.Option("--config", help="The model's study; default: that of its run.json.", metavar="FILE")
     ] = None,
     threshold: Annotated[
-        float, typer.Option("--threshold", min=0, max=1, help="P(yes) from which a file counts as racy.")
+        float, typer.Option("--threshold", min=0, max=1, help="Lowest P(yes) at which a file counts as racy.")
     ] = 0.5,
     sarif: Annotated[
         Path | None, typer.Option("--sarif", help="Also write the findings as SARIF 2.1.0.", metavar="FILE")
@@ -39,19 +39,19 @@ def check(
 
     study = read_study(config) if config else checking.study_of(model)
     bind_threads(study.compute.threads if study else 1)
-    found = checking.check(model, files, threshold, study)
-    for one in found:
+    findings = checking.check(model, files, threshold, study)
+    for one in findings:
         word = "undecided" if one.race is None else "race" if one.race else "no race"
-        told = one.reason if one.p is None else f"P(yes) {one.p:.3f}"
-        print(f"{printable(one.path)}: {word}, {told}")
+        detail = one.reason if one.p is None else f"P(yes) {one.p:.3f}"
+        print(f"{printable(one.path)}: {word}, {detail}")
     print(f"model: {checking.model_name(model)}")
     if sarif is not None:
         from hargo.io import write_json
 
         sarif = sarif.expanduser()
         if sarif.is_dir():
-            raise UserError(f"{sarif}: is a folder; --sarif names a file")
-        write_json(sarif, checking.sarif(found, checking.model_name(model), Path.cwd()))
+            raise UserError(f"{sarif}: is a folder; give --sarif the name of a file")
+        write_json(sarif, checking.sarif(findings, checking.model_name(model), Path.cwd()))
         print(f"SARIF: {printable(sarif)}")
 
 
@@ -62,10 +62,10 @@ def score(
     data: Data,
     out: Out,
     path: Annotated[
-        Path | None, typer.Option("--path", help="DataRaceBench; by default evaluation.external.", metavar="DIR")
+        Path | None, typer.Option("--path", help="DataRaceBench folder; default: evaluation.external.", metavar="DIR")
     ] = None,
 ) -> None:
-    """Answer the kernels of a DataRaceBench folder and count as race detectors do."""
+    """Answer the kernels of a DataRaceBench folder and count the answers as for race detectors."""
     study = read_study(config)
     with stage("DataRaceBench", study, out):
         from hargo.evaluation.external import PARTS, score

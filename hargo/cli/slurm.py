@@ -14,26 +14,26 @@ from hargo.cli.common import Config, read_study
 from hargo.errors import UserError
 
 slurm_app = typer.Typer(help="Jobs on a Slurm cluster: what they cost, and their scripts.", no_args_is_help=True)
-profile_app = typer.Typer(help="Profiles of Snakemake.", no_args_is_help=True)
+profile_app = typer.Typer(help="Snakemake profiles.", no_args_is_help=True)
 
 
 @slurm_app.command("report")
 def report(
     config: Config,
-    jobs: Annotated[bool, typer.Option("--jobs/--rules", help="One line a job instead of one a rule.")] = False,
+    jobs: Annotated[bool, typer.Option("--jobs/--rules", help="One line per job instead of one per rule.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values.")] = False,
 ) -> None:
-    """State, wait, elapsed time, CPU and memory used, GPU hours and requeues of a study's jobs."""
+    """Show state, wait, elapsed time, CPU and memory used, GPU hours and requeues of a study's jobs."""
     from hargo.report import cluster
 
     results = Path("results") / read_study(config).name
-    found = cluster.jobs(results)
-    if not found:
+    entries = cluster.jobs(results)
+    if not entries:
         raise UserError(
-            f"{cluster.JOURNAL}/jobs.jsonl names no job of {results}: run this where the study was submitted from"
+            f"{cluster.JOURNAL}/jobs.jsonl lists no job of {results}; run this where the study was submitted from"
         )
     header, rows = (
-        (cluster.JOB_HEADER, cluster.one_by_one(found)) if jobs else (cluster.RULE_HEADER, cluster.per_rule(found))
+        (cluster.JOB_HEADER, cluster.one_by_one(entries)) if jobs else (cluster.RULE_HEADER, cluster.per_rule(entries))
     )
     if as_csv:
         csv.writer(sys.stdout, lineterminator="\n").writerows([header, *rows])
@@ -51,7 +51,7 @@ def report(
     if not console.is_terminal:
         console.width = 200
     console.print(table)
-    console.print(cluster.source(found), soft_wrap=True)
+    console.print(cluster.source(entries), soft_wrap=True)
 
 
 @slurm_app.command("script")
@@ -63,33 +63,43 @@ def script(
         typer.Option("--profile", help="Snakemake profile; default: yours, else profiles/slurm.", metavar="DIR"),
     ] = None,
 ) -> None:
-    """Print the sbatch script of RULE's jobs, done or not, as it would be, and their commands; submit nothing."""
+    """Print the sbatch script and the commands of RULE's jobs, finished or not, without submitting anything."""
     from hargo.cli import profiles
 
     read_study(config)
     if profile is None:
         profile = str((profiles.own() if profiles.own().is_file() else profiles.TEMPLATE).parent)
     command = [sys.executable, "-m", "snakemake", "--profile", profile, "--configfile", str(config)]
-    asked = [*command, "--executor", "submitit", "--submitit-script", rule, "--forceall", "--nolock", "--quiet", "host"]
-    raise typer.Exit(subprocess.run(asked).returncode)
+    arguments = [
+        *command,
+        "--executor",
+        "submitit",
+        "--submitit-script",
+        rule,
+        "--forceall",
+        "--nolock",
+        "--quiet",
+        "host",
+    ]
+    raise typer.Exit(subprocess.run(arguments).returncode)
 
 
 @profile_app.command("install")
 def install(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the profile; only slurm can be installed.")] = "slurm",
-    partition: Annotated[str | None, typer.Option(help="Partition; default: the cluster's own.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Profile name; only slurm can be installed.")] = "slurm",
+    partition: Annotated[str | None, typer.Option(help="Partition; default: the cluster's default.")] = None,
     account: Annotated[str | None, typer.Option(help="Account; default: yours, if you have just one.")] = None,
-    gpu: Annotated[str | None, typer.Option(help="GPU type, e.g. a100; `none` for a cluster without.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a profile of that name.")] = False,
+    gpu: Annotated[str | None, typer.Option(help="GPU type, e.g. a100; `none` for a cluster without GPUs.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing profile of that name.")] = False,
 ) -> None:
     """Write your Snakemake profile for this cluster, so that `snakemake --profile slurm` works from any folder."""
     from hargo.cli import profiles
 
     if name != "slurm":
         raise UserError(f"profile {name!r}: only `slurm` can be installed; profiles/local works as it is")
-    found = profiles.propose(partition, account, gpu)
-    path = profiles.install(found, force)
-    for line in found.notes:
+    site = profiles.propose(partition, account, gpu)
+    path = profiles.install(site, force)
+    for line in site.notes:
         print(line)
     print(f"written: {path}")
     print("next: snakemake --profile slurm --configfile config/demo.yaml -n")

@@ -33,7 +33,7 @@ def methods(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/methods.md.")] = False,
 ) -> None:
-    """List the methods: formula, paper and the data each needs."""
+    """List the methods, each with its formula, its paper and the data that it needs."""
     from hargo.cli.methods import description, listing, page
 
     print(page() if markdown else description(name) if name else listing())
@@ -86,9 +86,9 @@ def _known(name: str, config: Path, study: Study) -> Run:
 def _there(model: Path, start: Start, config: Path) -> Path:
     """The model folder that a run starts from; UserError with the command for it where it is missing."""
     if not model.is_dir():
-        made = f"hargo train {start.run}" if start.run else "hargo model prepare"
+        command = f"hargo train {start.run}" if start.run else "hargo model prepare"
         raise UserError(
-            f"{model}: no model there to start from; make it with `{made} --config {config}`, or name one with --model"
+            f"{model}: no model to start from; make it with `{command} --config {config}`, or give one with --model"
         )
     return model
 
@@ -105,7 +105,7 @@ def preferences(
     at, runs = StudyFolder.of(study), study.runs()
     follow = next((run for run in runs.values() if run.trainer.pairs), None)
     if follow is None and (model is None or out is None):
-        raise UserError(f"{config}: no run of this study learns from pairs; name --model and --out, or add one")
+        raise UserError(f"{config}: no run of this study learns from pairs; give --model and --out, or add such a run")
     if follow is not None:
         model = model or _there(at.start_of(follow, seed, runs), follow.start, config)
         out = out or at.pairs(follow.start, seed)

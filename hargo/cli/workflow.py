@@ -1,4 +1,4 @@
-"""What the Snakefile asks of this package: its study, and stamps of the code and files that a rule's jobs use.
+"""What the Snakefile needs from this package: its study, and stamps of the code and files that a rule's jobs use.
 
 Stamps are params of the rules, so that Snakemake redoes what other code or other files have made, and nothing else.
 """
@@ -59,7 +59,7 @@ def data_files(study: Study) -> list[Path]:
 
 def kernels(folder: str | Path) -> list[Path]:
     """The kernels of a copy of DataRaceBench. Raises UserError where there are none."""
-    return _some(Path(folder).rglob("DRB*-*.*"), f"{folder}: no kernels of DataRaceBench there")
+    return _some(Path(folder).rglob("DRB*-*.*"), f"{folder}: contains no kernels of DataRaceBench")
 
 
 def model_files(study: Study) -> list[Path]:
@@ -67,8 +67,8 @@ def model_files(study: Study) -> list[Path]:
     if study.model.source not in ("folder", "gguf"):
         return []
     where = Path(str(study.model.path))
-    found = [where] if where.is_file() else [path for kind in MODEL_FILES for path in where.rglob(kind)]
-    return _some(found, f"model.path: no model at {where}")
+    paths = [where] if where.is_file() else [path for kind in MODEL_FILES for path in where.rglob(kind)]
+    return _some(paths, f"model.path: no model at {where}")
 
 
 def files_stamp(paths: Sequence[Path]) -> str:
@@ -96,13 +96,13 @@ def code_stamp(study: Study, stage: str) -> Callable[[Any], dict[str, str]]:
         parts: dict[str, dict[str, str]] = {}
         for name, value in stage_code(study, stage, wildcards.run if stage == "train" else None).items():
             parts.setdefault("/".join(name.split("/")[:2]), {})[name] = value
-        return {part: digest(found) for part, found in sorted(parts.items())}
+        return {part: digest(digests) for part, digests in sorted(parts.items())}
 
     return stamp
 
 
 def _some(paths: Iterable[Path], otherwise: str) -> list[Path]:
-    found = sorted(path for path in paths if path.is_file())
-    if not found:
+    files = sorted(path for path in paths if path.is_file())
+    if not files:
         raise UserError(otherwise)
-    return found
+    return files

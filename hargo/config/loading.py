@@ -28,7 +28,7 @@ def load_merged(paths: Sequence[str | Path], overrides: dict[str, Any]) -> Study
         more, lines = read_mapping(path)
         value, places = merge(value, more), places | lines
     where = " + ".join(map(str, paths))
-    places |= dict.fromkeys(_locations(overrides), where)  # these stand in no file
+    places |= dict.fromkeys(_locations(overrides), where)  # these are in no file
     return study_from(merge(value, overrides), where, places)
 
 
@@ -37,10 +37,10 @@ def study_from(value: dict[str, Any], where: str, places: dict[Location, str] | 
     try:
         return Study.model_validate(value)
     except ValidationError as error:
-        location, told = first_problem(error, Study)
+        location, problem = first_problem(error, Study)
         while location and location not in (places or {}):
             location = location[:-1]
-        raise UserError(f"{(places or {}).get(location, where)}: {told}") from None
+        raise UserError(f"{(places or {}).get(location, where)}: {problem}") from None
 
 
 def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

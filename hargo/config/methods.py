@@ -18,7 +18,7 @@ class DrGRPOOptions(RolloutOptions):
 
 
 class GSPOOptions(PolicyOptions):
-    """GSPO: the ratio of a whole response, hence narrow clipping."""
+    """GSPO: the ratio of a whole response, and therefore narrow clipping."""
 
     clip: float = Field(3e-4, gt=0, lt=1, description="Clip range below 1.")
     clip_high: float = Field(4e-4, gt=0, description="Clip range above 1.")
@@ -30,7 +30,9 @@ class DAPOOptions(PolicyOptions):
     own: ClassVar[frozenset[str]] = frozenset({"beta"})
     beta: float = Field(0.0, ge=0, description="Weight of the KL to the SFT model.")
     clip_high: float = Field(0.28, gt=0, description="Clip range above 1.")
-    resample: int = Field(2, ge=0, description="How often a step samples more prompts to replace such groups.")
+    resample: int = Field(
+        2, ge=0, description="How many times a step may sample more prompts to replace groups of equal rewards."
+    )
 
 
 class PPOOptions(RolloutOptions):
@@ -61,7 +63,7 @@ class HargoOptions(PolicyOptions):
 
     alpha: float = Field(0.3, ge=0, description="Confidence weight: the gain on an advantage is 1 + alpha c.")
     rho: float = Field(0.9, ge=0, lt=1, description="Decay of the running confidence baseline.")
-    eps_w: float = Field(1e-6, gt=0, description="Below this sum of d a group gets equal weights.")
+    eps_w: float = Field(1e-6, gt=0, description="A group whose d add up to less than this gets equal weights.")
     frozen: float | None = Field(None, gt=0, lt=1, description="Control: a constant in place of the confidence.")
     weighting: Literal["full", "d", "c", "d+c", "d*c"] = Field(
         "full", description="full: HARGO. d: B1. c: B2. d+c and d*c: forms the paper argues against."
@@ -75,10 +77,10 @@ class HargoOptions(PolicyOptions):
         if self.weighting == "d":
             idle |= dict.fromkeys(("rho", "frozen"), "with weighting 'd'")
         elif self.frozen is not None:
-            idle["rho"] = "beside `frozen`, which holds the confidence constant"
+            idle["rho"] = "together with `frozen`, which holds the confidence constant"
         for key, where in idle.items():
             if key in self.model_fields_set and getattr(self, key) is not None:
-                raise ValueError(f"`{key}` has no effect {where}; take it out")
+                raise ValueError(f"`{key}` has no effect {where}; remove it")
         return self
 
 
@@ -118,7 +120,7 @@ METHODS: dict[str, MethodSpec] = {
 
 
 class Control(NamedTuple):
-    """What is known beforehand of a control: `against` which run it is held, what it does, whether it may win."""
+    """What is known beforehand of a control: `against` which run it is compared, what it does, whether it may win."""
 
     against: str
     does: str

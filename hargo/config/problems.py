@@ -30,10 +30,10 @@ def unknown(kind: str, name: str, known: Any) -> str:
 
 
 class KeyProblem(ValueError):
-    """What a validator has to say of one key, at `location` from the section that it validates."""
+    """What a validator reports about one key, at `location` from the section that it validates."""
 
-    def __init__(self, location: Location, told: str) -> None:
-        super().__init__(told)
+    def __init__(self, location: Location, message: str) -> None:
+        super().__init__(message)
         self.location = location
 
 
@@ -48,11 +48,11 @@ def first_problem(error: ValidationError, model: type[BaseModel], section: Locat
     if problem["type"] == "extra_forbidden":
         where = f"key in {'.'.join(location[:-1]) or 'the study'}"
         return location, unknown(where, location[-1], _keys(model, inside[:-1]))
-    told = MESSAGES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
+    message = MESSAGES.get(problem["type"], problem["msg"].removeprefix("Value error, "))
     cause = problem.get("ctx", {}).get("error")
     if problem["type"] not in ("missing", "value_error"):
-        told += f" (given {problem['input']!r:.60})"
-    text = f"{'.'.join(location)}: {told}" if location else told
+        message += f" (given {problem['input']!r:.60})"
+    text = f"{'.'.join(location)}: {message}" if location else message
     return location + (cause.location if isinstance(cause, KeyProblem) else ()), text
 
 

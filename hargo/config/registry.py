@@ -62,7 +62,7 @@ TRAINERS: dict[str, TrainerSpec] = {
 
 
 class MethodSpec(NamedTuple):
-    """Where a method lives, which options it takes and how this name sets them.
+    """Where a method is, which options it takes and how this name sets them.
 
     trainer: a key of `TRAINERS`
     start: the run it begins with unless the study says otherwise; `base` is the base model, pre-trained where the study

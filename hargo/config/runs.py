@@ -32,10 +32,10 @@ class Start:
     @classmethod
     def parse(cls, text: str) -> Start:
         """`hargo`, or `pretrain@50000`; ValueError for anything else."""
-        found = _START.fullmatch(text)
-        if found is None:
+        match = _START.fullmatch(text)
+        if match is None:
             raise ValueError(f"start {text!r} is neither a run, such as sft, nor RUN@TOKENS, such as pretrain@50000")
-        return cls(found["run"], int(found["tokens"]) if found["tokens"] else None)
+        return cls(match["run"], int(match["tokens"]) if match["tokens"] else None)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def ordered(runs: Mapping[str, Run]) -> dict[str, Run]:
     keep: dict[str, set[int]] = {}
     for run in runs.values():
         if run.start.run is not None and run.start.run not in runs:
-            told = unknown("run", run.start.run, [*runs, BASE])
-            raise KeyProblem(("methods", run.name, "start"), f"methods.{run.name}.start: {told}")
+            problem = unknown("run", run.start.run, [*runs, BASE])
+            raise KeyProblem(("methods", run.name, "start"), f"methods.{run.name}.start: {problem}")
         if run.start.run is not None and run.start.tokens is not None:
             keep.setdefault(run.start.run, set()).add(run.start.tokens)
     names = [name for run in runs.values() for name in reversed([*_line(run, runs)])]
@@ -88,8 +88,8 @@ def _line(run: Run, runs: Mapping[str, Run]) -> Iterator[str]:
     name: str | None = run.name
     while name is not None:
         if name in seen:
-            told = f"runs start from one another: {' from '.join([*seen, name])}"
-            raise KeyProblem(("methods", run.name, "start"), f"methods.{run.name}.start: {told}")
+            problem = f"runs start from one another: {' from '.join([*seen, name])}"
+            raise KeyProblem(("methods", run.name, "start"), f"methods.{run.name}.start: {problem}")
         seen.append(name)
         yield name
         name = runs[name].start.run

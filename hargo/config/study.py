@@ -30,12 +30,12 @@ class Study(o.Options):
     """One study. `methods` maps a method's name to the options in which it departs from `rl`."""
 
     name: str = Field(description="Results go to results/<name>/.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    seeds: list[o.Seed] = Field([0], min_length=1, description="Each (method, seed) is one job.")
+    seeds: list[o.Seed] = Field([0], min_length=1, description="Each pair of method and seed is one job.")
     data: o.DataOptions = o.DataOptions()
     tasks: list[str] = Field(
         default_factory=lambda read: list(source_tasks(read["data"].source) or ()),
         min_length=1,
-        description="Tasks to train and evaluate on; by default all that the data source has.",
+        description="Tasks to train and evaluate on; by default all of the data source's.",
     )
     model: o.ModelOptions = o.ModelOptions()
     pretrain: o.PretrainOptions | None = Field(None, description="Only for a model from scratch.")
@@ -47,9 +47,9 @@ class Study(o.Options):
     rl: o.RLOptions = o.RLOptions()
     methods: dict[str, dict[str, Any]] = Field(
         default_factory=dict,
-        description="Runs beside SFT, by method. A name of your own stands for the method that its key `method` says. "
-        "The key `start` names the run to start from: base, sft, another one, or pretrain@TOKENS for what that run was "
-        "when it had learned from so many tokens.",
+        description="Runs besides SFT, by method. Under a name of your own, the key `method` says which method it is. "
+        "The key `start` names the run to start from: base, sft, another run, or pretrain@TOKENS for that run's model "
+        "after so many tokens.",
     )
     sweep: dict[str, dict[str, list[Any]]] = Field(
         default_factory=dict,
@@ -72,7 +72,7 @@ class Study(o.Options):
     def _source_says_them(cls, value: Any, info: ValidationInfo) -> Any:
         if value == [] and "data" in info.data and source_tasks(info.data["data"].source) is None:
             raise ValueError(
-                f"data.source {info.data['data'].source!r} does not say which tasks it has; name them, e.g. [race_c]"
+                f"data.source {info.data['data'].source!r} does not declare its tasks; list them, e.g. [race_c]"
             )
         return value
 
@@ -83,7 +83,7 @@ class Study(o.Options):
             if name not in TASKS:
                 raise ValueError(unknown("task", name, TASKS))
         if len(set(value)) != len(value):
-            raise ValueError("a task is named twice")
+            raise ValueError("a task is listed twice")
         return value
 
     @field_validator("seeds")
@@ -128,16 +128,18 @@ class Study(o.Options):
                 if not isinstance(settings, list) or not settings:
                     raise ValueError(f"sweep.{method}.{option}: give a list of values, such as [0.1, 1.0]")
                 if any(settings.count(setting) > 1 for setting in settings):
-                    raise ValueError(f"sweep.{method}.{option}: a value is named twice")
+                    raise ValueError(f"sweep.{method}.{option}: a value is listed twice")
                 base = methods.get(method) or {}
                 if not isinstance(base, dict):
                     return value
                 cls._known_option(method, base, option)
                 for setting in settings:
-                    made = {"method": method, **base, option: setting}
+                    overrides = {"method": method, **base, option: setting}
                     name = f"{method}-{option}-{setting}"
-                    if methods.setdefault(name, made) != made:
-                        raise ValueError(f"methods.{name}: the sweep makes a method of that name; choose another")
+                    if methods.setdefault(name, overrides) != overrides:
+                        raise ValueError(
+                            f"methods.{name}: the sweep creates a method of this name; choose another name"
+                        )
         return {**value, "methods": methods}
 
     @model_validator(mode="before")  # runs before the one above
@@ -162,24 +164,22 @@ class Study(o.Options):
 
     @model_validator(mode="after")
     def _check(self) -> Study:
-        known = source_tasks(self.data.source)
+        declared = source_tasks(self.data.source)
         for name in self.tasks:
-            if known is not None and name not in known:
+            if declared is not None and name not in declared:
                 raise KeyProblem(
                     ("tasks",),
-                    f"tasks: data.source {self.data.source!r} has no rows for {name!r}, only for {', '.join(known)}; "
-                    "take it out or use another data.source",
+                    f"tasks: data.source {self.data.source!r} has no rows for {name!r}, only for "
+                    f"{', '.join(declared)}; remove it or use another data.source",
                 )
         self._source_agrees()
         if self.model.source == "scratch" and self.pretrain is None:
             raise ValueError("a model from scratch needs a section `pretrain`, such as `pretrain: {steps: 300}`")
         if self.model.source != "scratch" and self.pretrain is not None:
-            raise KeyProblem(
-                ("pretrain",), "`pretrain` belongs to model.source 'scratch', and to no other; delete the section"
-            )
+            raise KeyProblem(("pretrain",), "`pretrain` is only for model.source 'scratch'; delete the section")
         if self.evaluation.external and not {"race_c", "race_fortran"} & set(self.tasks):
-            told = "`external` would be ignored, since none of the tasks is race_c or race_fortran; delete the key"
-            raise KeyProblem(("evaluation", "external"), f"evaluation: {told}")
+            problem = "`external` would be ignored, since none of the tasks is race_c or race_fortran; delete the key"
+            raise KeyProblem(("evaluation", "external"), f"evaluation: {problem}")
         per_task: dict[tuple[str, str], dict[str, Any]] = {
             ("rl", "max_new_tokens"): self.rl.max_new_tokens,
             ("evaluation", "max_new_tokens"): self.evaluation.max_new_tokens,
@@ -193,7 +193,7 @@ class Study(o.Options):
                     raise KeyProblem((*location, name), unknown(f"task in {'.'.join(location)}", name, self.tasks))
         reported = self.reported
         if not reported:
-            raise ValueError("nothing to report on; give a section `sft`, or methods")
+            raise ValueError("there is nothing to report on; add a section `sft`, or methods")
         subject = [self.report.subject] if self.report.subject else []
         for place, chosen in (("subject", subject), ("references", self.report.references)):
             for name in chosen:
@@ -202,7 +202,7 @@ class Study(o.Options):
         return self
 
     def _source_agrees(self) -> None:
-        """A data source may have a function `check(options, tasks)`, which finds what it cannot make."""
+        """A data source may have a function `check(options, tasks)`, which reports what it cannot produce."""
         check = getattr(import_module(SOURCES[self.data.source]), "check", None)
         if check is None:
             return
@@ -214,8 +214,8 @@ class Study(o.Options):
     def _by_task(self, name: str) -> dict[str, Any]:
         """What the study says per task about a method; a preset may name tasks that a study lacks."""
         self.method(name)  # refuses anything but mappings
-        found = [self.methods[name].get(key, {}) for key in ("max_new_tokens", "repeat", "task_weights")]
-        return {task: value for values in found for task, value in values.items()}
+        mappings = [self.methods[name].get(key, {}) for key in ("max_new_tokens", "repeat", "task_weights")]
+        return {task: value for values in mappings for task, value in values.items()}
 
     def spec(self, name: str) -> MethodSpec:
         """What a run of this study is; one under a name of its own counts as an ablation of its method."""
@@ -233,8 +233,8 @@ class Study(o.Options):
         """
         spec = self.spec(name)
         section: o.OptimOptions | None = getattr(self, TRAINERS[spec.trainer].section)
-        known = set() if section is None else section.model_fields_set & spec.options.model_fields.keys()
-        shared = {key: getattr(section, key) for key in known - spec.options.own}
+        keys = set() if section is None else section.model_fields_set & spec.options.model_fields.keys()
+        shared = {key: getattr(section, key) for key in keys - spec.options.own}
         overrides = {key: value for key, value in self.methods.get(name, {}).items() if key not in OF_A_RUN}
         try:
             return spec.options.model_validate({**shared, **spec.preset, **overrides})
@@ -271,13 +271,13 @@ class Study(o.Options):
 
     @property
     def subject(self) -> str | None:
-        """The run that the report asks about: as `report` says, else HARGO, else the first method proper."""
+        """The run that the report is about: as `report` says, else HARGO, else the first method proper."""
         methods = [name for name in self.reported if name in self.methods and self.spec(name).kind == "method"]
         return self.report.subject or ("hargo" if "hargo" in methods else next(iter(methods), None))
 
     @property
     def references(self) -> list[str]:
-        """The runs that every other is held against, WinRate against the first: as `report` says, else SFT and GRPO.
+        """The runs that every other is compared with, WinRate with the first: as `report` says, else SFT and GRPO.
 
         In a study of neither it is the first run that is not the subject.
         """
@@ -288,5 +288,5 @@ class Study(o.Options):
 
 def source_tasks(source: str) -> tuple[str, ...] | None:
     """The tasks that a data source has rows for, None where its module does not say (`TASKS`)."""
-    known = getattr(import_module(SOURCES[source]), "TASKS", None)
-    return None if known is None else tuple(known)
+    declared = getattr(import_module(SOURCES[source]), "TASKS", None)
+    return None if declared is None else tuple(declared)

@@ -14,7 +14,7 @@ from hargo.errors import UserError
 
 
 class _KeyTwiceError(yaml.MarkedYAMLError):
-    """A key that stands twice in one mapping."""
+    """A key that occurs twice in one mapping."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -28,8 +28,8 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode):
                 continue
             if (key.tag, key.value) in lines:
-                told = f"the key {key.value!r} stands here again (first in line {lines[key.tag, key.value]})"
-                raise _KeyTwiceError(problem=f"{told}; keep one of them", problem_mark=key.start_mark)
+                problem = f"the key {key.value!r} is repeated here (first on line {lines[key.tag, key.value]})"
+                raise _KeyTwiceError(problem=f"{problem}; keep one of them", problem_mark=key.start_mark)
             lines[key.tag, key.value] = key.start_mark.line + 1
         return node
 
@@ -39,7 +39,7 @@ class _Loader(yaml.SafeLoader):
             return value.encode("utf-16", "surrogatepass").decode("utf-16")
         except UnicodeDecodeError:
             raise yaml.constructor.ConstructorError(
-                None, None, "half of a surrogate pair is no text", node.start_mark
+                None, None, "half of a surrogate pair is not text", node.start_mark
             ) from None
 
 
@@ -53,7 +53,7 @@ _Loader.add_implicit_resolver(
 
 
 def read_mapping(path: str | Path) -> tuple[dict[str, Any], dict[Location, str]]:
-    """What a file says, and for each key its file and line. Raises UserError, with the line where there is one."""
+    """The content of a file, and for each key its file and line. Raises UserError, with the line where there is one."""
     text = _text(path)
     try:
         loader = _Loader(text)
@@ -61,20 +61,20 @@ def read_mapping(path: str | Path) -> tuple[dict[str, Any], dict[Location, str]]
         value = loader.construct_document(node) if node else None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise UserError(f"{path}, line {line}: the character #x{error.character:04x} cannot stand in YAML") from None
+        raise UserError(f"{path}, line {line}: the character #x{error.character:04x} is not allowed in YAML") from None
     except yaml.MarkedYAMLError as error:
-        told = ", ".join(filter(None, [error.context, error.problem]))
+        message = ", ".join(filter(None, [error.context, error.problem]))
         where = f"{path}, line {error.problem_mark.line + 1}" if error.problem_mark else str(path)
-        said = told if isinstance(error, _KeyTwiceError) else f"not valid YAML ({told})"
-        raise UserError(f"{where}: {said}") from None
+        problem = message if isinstance(error, _KeyTwiceError) else f"not valid YAML ({message})"
+        raise UserError(f"{where}: {problem}") from None
     except RecursionError:
         raise UserError(f"{path}: nested too deeply for a study") from None
     except ValueError as error:  # an explicit tag such as `!!int` on what is none
         raise UserError(f"{path}: not valid YAML ({error})") from None
     if node is None or not isinstance(value, dict):
-        found = "empty" if value is None else f"a {type(value).__name__}"
+        kind = "empty" if value is None else f"a {type(value).__name__}"
         raise UserError(
-            f"{path}: a study is a mapping with the key `name` and sections such as `data` and `rl`; this is {found}"
+            f"{path}: a study is a mapping with the key `name` and sections such as `data` and `rl`; this is {kind}"
         )
     return value, {location: f"{path}, line {line}" for location, line in _lines(node, ())}
 
@@ -92,7 +92,7 @@ def _text(path: str | Path) -> str:
 
 
 def _lines(node: yaml.Node, above: Location) -> Iterator[tuple[Location, int]]:
-    """Every key below a node with the line that it stands in; what `<<` merges in has none."""
+    """Every key below a node with the line that it is on; what `<<` merges in has none."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode) and len(above) < 8:  # a mapping may hold itself

@@ -92,7 +92,7 @@ def test_user_errors_are_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
     (tmp_path / "file").write_text("")
     done = hargo("config", "resolve", "--config", DEMO, "--out", str(tmp_path / "file" / "study.yaml"))
-    assert "cannot be made a folder" in error_line(done)
+    assert "cannot be created as a folder" in error_line(done)
 
 
 def test_a_method_outside_the_study_is_refused_before_anything_starts(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_the_home_folder_is_expanded_where_a_shell_does_not(
 def test_a_study_below_the_home_folder_is_found_and_one_with_a_key_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("name: x\npretrain: {}\nrl: {beta: 1}\nrl: {}\n")
     line = error_line(hargo("config", "resolve", "--config=~/study.yaml", "--out=~/out.yaml", HOME=str(tmp_path)))
-    assert f"{tmp_path}/study.yaml, line 4: the key 'rl' stands here again (first in line 3)" in line
+    assert f"{tmp_path}/study.yaml, line 4: the key 'rl' is repeated here (first on line 3)" in line
 
 
 @given(st.text(), st.text())
@@ -206,7 +206,7 @@ def test_report_show_prints_the_headline_of_a_finished_report(tmp_path: Path) ->
 
 def test_doctor_fails_only_for_what_is_needed(tmp_path: Path) -> None:
     done = hargo("doctor", "--config", DEMO)
-    assert done.returncode == 0 and "all that is needed is here" in done.stdout, done.stdout
+    assert done.returncode == 0 and "everything needed is here" in done.stdout, done.stdout
     study = tmp_path / "study.yaml"
     study.write_text("name: x\ndata: {source: hpcgpt, path: nowhere}\npretrain: {}\n")
     done = hargo("doctor", "--config", str(study))
@@ -292,7 +292,7 @@ def test_a_missing_revision_has_a_reason(tmp_path: Path) -> None:
 
 def test_a_package_copied_into_another_repository_has_no_revision(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "hargo", tmp_path / "hargo", ignore=shutil.ignore_patterns("__pycache__"))
-    assert "no git checkout" in recorded(tmp_path)["reason"]
+    assert "not a git checkout" in recorded(tmp_path)["reason"]
     (tmp_path / ".git").mkdir()  # damaged: git would look further up
     assert "revision" not in recorded(tmp_path)
     (tmp_path / ".git").rmdir()

@@ -95,7 +95,7 @@ def test_a_sweep_makes_one_method_per_value() -> None:
         ({"sweep": {"hargo": {"method": ["grpo"]}}}, "sweep.hargo: unknown key 'method'"),
         (
             {"sweep": {"hargo": {"alpha": [1]}}, "methods": {"hargo-alpha-1": {"method": "hargo", "alpha": 2}}},
-            "methods.hargo-alpha-1: the sweep makes a method of that name",
+            "methods.hargo-alpha-1: the sweep creates a method of this name",
         ),
         ({"methods": {"mine": {"method": "harggo"}}}, "methods.mine: unknown method 'harggo'"),
         *(
@@ -157,7 +157,7 @@ def test_unknown_names_get_the_nearest_known_one(sections: dict[str, Any], near:
         ({"methods": {"hargo": 3}}, "methods.hargo"),
         ({"methods": {"mine": {"method": ["hargo"]}}}, "mine: `method`"),
         ({"methods": 3, "sweep": {"hargo": {"alpha": [1]}}}, "methods: must be a section"),
-        ({"sweep": {"hargo": {"alpha": [1, 1.0]}}}, "sweep.hargo.alpha: a value is named twice"),
+        ({"sweep": {"hargo": {"alpha": [1, 1.0]}}}, "sweep.hargo.alpha: a value is listed twice"),
         ({"sweep": ["hargo"]}, "sweep: must be a section"),
         ({"rl": 3}, "rl: must be a section"),
         ({"data": {"source": "hpcgpt", "path": ""}}, "data.path"),
@@ -180,21 +180,21 @@ def test_wrong_values_name_their_key(sections: dict[str, Any], key: str) -> None
     ("sections", "words"),
     [
         ({"model": {"source": "hub"}}, "needs `path`"),
-        ({"model": {"source": "hub", "path": "a/b"}}, "`pretrain` belongs to model.source 'scratch'"),
+        ({"model": {"source": "hub", "path": "a/b"}}, "`pretrain` is only for model.source 'scratch'"),
         ({"pretrain": None}, "needs a section `pretrain`"),
         ({"model": {"source": "package", "path": "a==1"}}, "needs `file` and `sha256`"),
         ({"data": {"source": "hpcgpt"}}, "needs `path`"),
         ({"data": {"source": "hub", "path": "a/b", "protocol": "given"}}, "protocol 'given'"),
         ({"tasks": ["plp"], "evaluation": {"external": "drb"}}, "evaluation: `external` would be ignored"),
         ({"data": {"embedded": {"held_out_families": 99}}}, "families can be held out"),
-        ({"data": {"embedded": {"families": ["total", "total"]}}}, "'total' is named twice"),
+        ({"data": {"embedded": {"families": ["total", "total"]}}}, "'total' is listed twice"),
         ({"model": {"path": "a/b"}}, "model: `path` would be ignored, since source is 'scratch', the default"),
-        ({"model": {"path": "a/b"}}, "name its `source`: hub, folder, gguf, package"),
+        ({"model": {"path": "a/b"}}, "set `source` to one of hub, folder, gguf, package"),
         ({"model": {"path": "a/b", "revision": "main"}}, "write `source: hub`"),
         ({"model": {"file": "a.gguf"}}, "write `source: package`"),
         ({"model": {"source": "folder", "path": "a", "revision": "main"}}, "`revision` would be ignored"),
         ({"model": {"source": "hub", "path": "a/b", "scratch": {"hidden": 32}}}, "write `source: scratch`"),
-        ({"data": {"path": "rows"}}, "name its `source`: hpcgpt, drb, hub"),
+        ({"data": {"path": "rows"}}, "set `source` to one of hpcgpt, drb, hub"),
         ({"data": {"revision": "main"}}, "write `source: hub`"),
         ({"data": {"source": "hpcgpt", "path": "a", "revision": "main"}}, "`revision` would be ignored"),
         ({"data": {"source": "hpcgpt", "path": "a", "embedded": {"plp": 3}}}, "write `source: embedded`"),
@@ -231,13 +231,13 @@ def test_a_method_takes_rl_then_its_preset_then_its_own_keys() -> None:
         ("name: x\n---\nname: y\n", "line 2: not valid YAML"),
         ('{"name": "x", "model": {"system": "\\ud83d"}}', "line 1: not valid YAML (half of a surrogate pair"),
         ("name: x\nseeds: " + "[" * 5000, "nested too deeply"),
-        ("name: x\npretrain: {}\nrl: {beta: 1}\nsft: {}\nrl: {}\n", "line 5: the key 'rl' stands here again"),
-        ("name: x\npretrain: {}\nrl: {beta: 1, beta: 1}\n", "line 3: the key 'beta' stands here again"),
+        ("name: x\npretrain: {}\nrl: {beta: 1}\nsft: {}\nrl: {}\n", "line 5: the key 'rl' is repeated here"),
+        ("name: x\npretrain: {}\nrl: {beta: 1, beta: 1}\n", "line 3: the key 'beta' is repeated here"),
         (
             '{"name": "x",\n\t"rl": {"beta": 1},\n\t"rl": {}}',
-            "line 3: the key 'rl' stands here again (first in line 2)",
+            "line 3: the key 'rl' is repeated here (first on line 2)",
         ),
-        ("name: x\npretrain: {}\nrl:\n  beta: 1\n  'beta': 2\n", "line 5: the key 'beta' stands here again"),
+        ("name: x\npretrain: {}\nrl:\n  beta: 1\n  'beta': 2\n", "line 5: the key 'beta' is repeated here"),
         ("name: x\npretrain: {}\nrl:\n  bet: 1\n", "line 4: unknown key in rl 'bet'; did you mean 'beta'?"),
         ("name: x\npretrain: {}\nrl:\n  beta: no\n", "line 4: rl.beta: Input should be a valid number (given False)"),
         ("name: x\nmodel:\n  path: a\n", "line 3: model: `path` would be ignored"),
@@ -304,7 +304,7 @@ def test_a_task_that_the_source_has_no_rows_for_is_an_error(monkeypatch: pytest.
     own_tasks.register(monkeypatch, own_tasks.LOOKUP)
     assert "data.source 'embedded' has no rows for 'lookup'" in message(tasks=["race_c", "lookup"])
     monkeypatch.delattr(sys.modules["own_source"], "TASKS")
-    assert "does not say which tasks it has" in message(data={"source": "own"})
+    assert "does not declare its tasks" in message(data={"source": "own"})
     assert study_from({**SCRATCH, "data": {"source": "own"}, "tasks": ["lookup"]}, "").tasks == ["lookup"]
 
 
@@ -326,7 +326,7 @@ def test_keys_that_a_mapping_takes_over_from_another_are_not_written_twice(tmp_p
     study = load_study(file)
     assert [study.method(name).alpha for name in study.methods] == [1, 2, 1]
     file.write_text(file.read_text().replace("two: {<<: *one,", "two: {<<: *one, <<: *steps,"))
-    with pytest.raises(UserError, match="line 5: the key '<<' stands here again"):
+    with pytest.raises(UserError, match="line 5: the key '<<' is repeated here"):
         load_study(file)
 
 
@@ -390,10 +390,10 @@ def test_whatever_a_study_says_is_read_or_refused_in_one_line(sections: dict[str
         ({"dpo": {"temperature": 0.7}}, "unknown key in methods.dpo 'temperature'"),
         ({"kto": {"group_size": 2}}, "unknown key in methods.kto 'group_size'"),
         ({"simpo": {"max_new_tokens": {"race_c": 4}}}, "unknown key in methods.simpo 'max_new_tokens'"),
-        ({"b1": {"alpha": 0.3}}, "methods.b1: `alpha` has no effect with weighting 'd'; take it out"),
-        ({"b2": {"alpha": 0.3}}, "methods.b2: `alpha` has no effect with weighting 'c'; take it out"),
-        ({"b1": {"frozen": 0.3}}, "methods.b1: `frozen` has no effect with weighting 'd'; take it out"),
-        ({"frozen_c": {"rho": 0.3}}, "methods.frozen_c: `rho` has no effect beside `frozen`"),
+        ({"b1": {"alpha": 0.3}}, "methods.b1: `alpha` has no effect with weighting 'd'; remove it"),
+        ({"b2": {"alpha": 0.3}}, "methods.b2: `alpha` has no effect with weighting 'c'; remove it"),
+        ({"b1": {"frozen": 0.3}}, "methods.b1: `frozen` has no effect with weighting 'd'; remove it"),
+        ({"frozen_c": {"rho": 0.3}}, "methods.frozen_c: `rho` has no effect together with `frozen`"),
     ],
 )
 def test_options_without_effect_are_refused(methods: dict[str, Any], words: str) -> None:

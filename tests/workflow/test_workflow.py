@@ -239,7 +239,7 @@ def test_changed_data_code_redoes_everything_and_says_why(finished: Path, tmp_pa
 def test_an_external_test_set_asks_every_model_and_trains_nothing(finished: Path, tmp_path: Path) -> None:
     named = f"evaluation={{external: {tmp_path}}}"
     done = snakemake(finished, "--dry-run", "--configfile", DEMO, "--config", named)
-    assert done.code != 0 and f"{tmp_path}: no kernels of DataRaceBench there" in done.text
+    assert done.code != 0 and f"{tmp_path}: contains no kernels of DataRaceBench" in done.text
     (tmp_path / "DRB001-a-orig-yes.c").touch()
     assert jobs(finished, "--config", named) == {"external": 10, "report": 1}
 
@@ -270,7 +270,7 @@ def test_checkpoints_are_nobodys_output(finished: Path) -> None:
         (["methods={harg: {}}"], "unknown method 'harg'; did you mean 'hargo'?"),
         (["seeds=[true, false]"], "seeds.0: Input should be a valid integer (given True)"),
         (["rl={beta: [0.1]}"], "rl.beta: Input should be a valid number (given [0.1])"),
-        (["model={path: a/b}"], "name its `source`: hub, folder, gguf, package, or delete the key"),
+        (["model={path: a/b}"], "set `source` to one of hub, folder, gguf, package, or delete the key"),
         (["data={embedded: {families: [totl]}}"], "unknown kernel family 'totl'; did you mean 'total'?"),
     ],
 )
@@ -283,8 +283,8 @@ def test_a_wrong_study_is_one_message(tmp_path: Path, config: list[str], words: 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("rl: {beta: 0.1}\nrl: {epochs: 2}\n", "line 4: the key 'rl' stands here again (first in line 3)"),
-        ("rl:\n  beta: 0.1\n  beta: 0.2\n", "line 5: the key 'beta' stands here again (first in line 4)"),
+        ("rl: {beta: 0.1}\nrl: {epochs: 2}\n", "line 4: the key 'rl' is repeated here (first on line 3)"),
+        ("rl:\n  beta: 0.1\n  beta: 0.2\n", "line 5: the key 'beta' is repeated here (first on line 4)"),
         ("rl:\n  temprature: 1\n", "line 4: unknown key in rl 'temprature'; did you mean 'temperature'?"),
     ],
 )

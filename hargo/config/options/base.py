@@ -18,7 +18,7 @@ Location = Annotated[str, StringConstraints(min_length=1), AfterValidator(os.pat
 def _distinct(names: list[str]) -> list[str]:
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"{name!r} is named twice")
+            raise ValueError(f"{name!r} is listed twice")
     return names
 
 
@@ -65,7 +65,7 @@ class Options(BaseModel):
             meant = [value for value in rules[0][1].values if all(value in rule.values for _, rule in rules)]
             names = " and ".join(f"`{name}`" for name, _ in rules)
             chosen = repr(getattr(self, key)) + ("" if key in self.model_fields_set else ", the default")
-            choice = f"write `{key}: {meant[0]}`" if len(meant) == 1 else f"name its `{key}`: {', '.join(meant)}"
+            choice = f"write `{key}: {meant[0]}`" if len(meant) == 1 else f"set `{key}` to one of {', '.join(meant)}"
             raise KeyProblem(
                 (rules[0][0],),
                 f"{names} would be ignored, since {key} is {chosen}; {choice}, or delete the key",

@@ -14,17 +14,18 @@ class ComputeOptions(Options):
     """Part of the study because floating-point sums depend on it."""
 
     threads: PositiveInt = Field(2, description="CPU threads of each training and evaluation job.")
-    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where there is one.")
+    device: Literal["auto", "cpu", "cuda"] = Field("auto", description="auto: CUDA where available.")
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="Of matrix products; weights, losses and sums stay float32. On CPUs bfloat16 is slower."
+        "float32",
+        description="Precision of matrix products; weights, losses and sums stay float32. On CPUs bfloat16 is slower.",
     )
     compile: bool = Field(
-        False, description="Compile what lies between matrix products in training. Needs a C++ compiler on CPUs."
+        False, description="Compile the operations between matrix products in training. Needs a C++ compiler on CPUs."
     )
     gradient_checkpointing: bool = Field(
-        False, description="Compute activations again in the backward pass: less memory, more time, the same results."
+        False, description="Recompute activations in the backward pass: less memory, more time, the same results."
     )
-    fused_adamw: bool = Field(True, description="One kernel for the whole optimiser step.")
+    fused_adamw: bool = Field(True, description="Use one kernel for the whole optimiser step.")
 
 
 class PrefetchOptions(Options):

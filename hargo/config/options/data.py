@@ -15,8 +15,8 @@ class EmbeddedOptions(Options):
     seed: Seed = Field(0, description="Seed of the generator.")
     kernels: PositiveInt = Field(1200, description="Training kernels per language, half of them racy.")
     eval_kernels: PositiveInt = Field(160, description="Evaluation kernels per language.")
-    families: Names = Field([], description="Kernel families to draw from; all of them where none is named.")
-    held_out_families: int = Field(3, ge=0, description="Kernel families per language seen in evaluation only.")
+    families: Names = Field([], description="Kernel families to draw from; all if none is given.")
+    held_out_families: int = Field(3, ge=0, description="Kernel families per language that occur in evaluation only.")
     held_out_share: float = Field(0.25, ge=0, le=1, description="Share of evaluation kernels from those families.")
     systems: PositiveInt | None = Field(None, description="Systems of the results table to ask about; all by default.")
     mlperf: PositiveInt = Field(800, description="Training questions on benchmark results.")
@@ -58,9 +58,9 @@ class DataOptions(Options):
         0.1, gt=0, lt=1, description="Share of rows for evaluation."
     )
     train_limit: PositiveInt | None = Field(
-        None, description="Keep at most so many training rows (stratified by task): the size knob."
+        None, description="Keep at most this many training rows (stratified by task), which sets the size of a study."
     )
-    eval_limit: PositiveInt | None = Field(None, description="Keep at most so many evaluation rows.")
+    eval_limit: PositiveInt | None = Field(None, description="Keep at most this many evaluation rows.")
     columns: Annotated[ColumnOptions, BelongsTo("source", ("jsonl",), others=("embedded", "hpcgpt", "drb", "hub"))] = (
         ColumnOptions()
     )
@@ -71,5 +71,5 @@ class DataOptions(Options):
         if self.source in ("hpcgpt", "hub", "drb", "jsonl") and not self.path:
             raise ValueError(f"source {self.source!r} needs `path`")
         if self.protocol == "given" and self.source in ("hpcgpt", "hub", "drb"):
-            raise ValueError(f"protocol 'given' needs a source that splits itself, {self.source!r} does not")
+            raise ValueError(f"protocol 'given' needs a source with a split of its own, which {self.source!r} lacks")
         return self

@@ -16,12 +16,13 @@ class PostTrainingOptions(EpochOptions):
     learning_rate: float = Field(1e-6, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     train_limit: PositiveInt | None = Field(
-        None, description="Keep at most so many training rows (stratified by task), the same for every method and seed."
+        None,
+        description="Keep at most this many training rows (stratified by task), the same for every method and seed.",
     )
     prompts_per_step: PositiveInt = 4
     beta: float = Field(0.02, ge=0, description="Weight of the KL to the SFT model.")
     lora: AdapterOptions | None = Field(
-        None, description="Train adapters alone; the SFT model is then this model without them, not a second copy."
+        None, description="Train only adapters; the SFT model is then this model without them, not a second copy."
     )
 
     @property
@@ -37,14 +38,15 @@ class RLOptions(PostTrainingOptions):
     kl: Literal["k3", "exact"] = Field(
         "k3",
         description="k3: differentiated as in GRPO's paper, which on average is the gradient of KL(ref || pi). "
-        "exact: k3 times the importance ratio, on average the gradient of KL(pi || ref). Without effect at beta 0.",
+        "exact: k3 times the importance ratio, on average the gradient of KL(pi || ref). It has no effect "
+        "when beta is 0.",
     )
     sampler: SamplerOptions = Field(
-        default_factory=SamplerOptions, description="What samples answers, for pairs and in evaluation too."
+        default_factory=SamplerOptions, description="The sampler, which is also used for pairs and in evaluation."
     )
     inner_passes: PositiveInt = Field(1, description="Optimiser steps on one batch of rollouts.")
     max_new_tokens: dict[str, PositiveInt] = Field(
-        default_factory=dict, description="Per task, where it differs from the task's own bound."
+        default_factory=dict, description="Most new tokens per task, where it differs from the task's own bound."
     )
 
 
@@ -57,8 +59,8 @@ class RolloutOptions(RLOptions):
     )
     task_weights: dict[str, PositiveFloat] = Field(
         default_factory=dict,
-        description="Control: how much a response of a task counts beside one of another, 1 where not named. "
-        "The weights of a batch are scaled to sum 1.",
+        description="Control: how much a response of each task counts relative to the others; 1 for a task not listed. "
+        "The weights of a batch are scaled to sum to 1.",
     )
 
 
@@ -69,7 +71,7 @@ class PolicyOptions(RolloutOptions):
 
 
 class PreferenceOptions(PostTrainingOptions):
-    """DPO, and what the methods on pairs of answers share. How the pairs are sampled is said in `rl`."""
+    """DPO, and what the methods on pairs of answers share. How the pairs are sampled is set in `rl`."""
 
     own: ClassVar[frozenset[str]] = frozenset({"beta"})
     prompts_per_step: PositiveInt = Field(4, description="Pairs per step.")

@@ -49,7 +49,7 @@ class ModelOptions(Options):
     revision: Annotated[str | None, BelongsTo("source", ("hub",))] = Field(
         None, min_length=1, description="Hub revision to pin."
     )
-    system: str | None = Field(None, description="System prompt; null leaves the chat template's own.")
+    system: str | None = Field(None, description="System prompt; null keeps the chat template's own.")
     date: dt.date = Field(
         dt.date(2024, 7, 26),
         strict=False,  # a resolved study holds it as text

@@ -11,7 +11,7 @@ from hargo.config.problems import unknown
 class SamplerOptions(Options):
     """What samples answers: in training, for pairs and in evaluation."""
 
-    backend: str = Field("built-in", description="A sampler: built-in, which computes in the process that trains.")
+    backend: str = Field("built-in", description="Name of the sampler; built-in computes in the process that trains.")
 
     @field_validator("backend")
     @classmethod

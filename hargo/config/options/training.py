@@ -8,7 +8,7 @@ from pydantic import Field, PositiveInt
 
 from hargo.config.options.base import Names, Options
 
-REPEAT = "Per task, how often each of its rows occurs in an epoch; once where not named."
+REPEAT = "Per task, how often each of its rows occurs in an epoch; once for a task not listed."
 
 
 class OptimOptions(Options):
@@ -23,7 +23,7 @@ class OptimOptions(Options):
     free: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "keep_state"})
 
     learning_rate: float = Field(2e-5, gt=0)
-    schedule: Literal["constant", "linear", "cosine"] = Field("linear", description="After the warm-up.")
+    schedule: Literal["constant", "linear", "cosine"] = Field("linear", description="Learning rate after the warm-up.")
     warmup: float = Field(0.03, ge=0, lt=1, description="Share of the steps spent warming up.")
     weight_decay: float = Field(0.0, ge=0)
     beta2: float = Field(0.999, gt=0, lt=1, description="AdamW's second-moment decay.")
@@ -35,11 +35,11 @@ class OptimOptions(Options):
     checkpoint_every: PositiveInt = Field(100, description="Optimiser steps between checkpoints.")
     keep_state: bool = Field(
         False,
-        description="Keep a finished run's last checkpoint, so that a larger budget goes on from it. It takes three "
-        "times the room of the model. With a schedule other than constant, set schedule_steps too.",
+        description="Keep a finished run's last checkpoint, so that a larger budget resumes from it. It takes three "
+        "times the space of the model. With a schedule other than constant, set schedule_steps too.",
     )
     schedule_steps: PositiveInt | None = Field(
-        None, description="Steps that warm-up and schedule are laid out over; by default those of the run."
+        None, description="Number of steps that the warm-up and schedule span; by default that of the run."
     )
     max_prompt_tokens: PositiveInt | None = Field(
         None, description="Leave out training prompts longer than this (counted in the log)."
@@ -59,7 +59,7 @@ class EpochOptions(OptimOptions):
     """For runs that are measured in passes over their rows."""
 
     epochs: PositiveInt = 1
-    max_steps: PositiveInt | None = Field(None, description="Stop after so many steps, if that is sooner.")
+    max_steps: PositiveInt | None = Field(None, description="Stop after this many steps, if that is sooner.")
 
     def planned(self, per_epoch: int) -> int:
         steps = self.epochs * per_epoch
