@@ -36,14 +36,14 @@ class Rows:
 def batches(texts: Sequence[tuple[list[int], list[int]]], most: int | None) -> list[list[int]]:
     """Numbers of the texts (prompt, response) that are computed together, in falling length."""
     order = sorted(range(len(texts)), key=lambda i: (-sum(map(len, texts[i])), i))
-    found: list[list[int]] = []
+    parts: list[list[int]] = []
     for number in order:
-        longest = sum(map(len, texts[found[-1][0]])) if found else 0
-        if found and (most is None or (len(found[-1]) + 1) * longest <= most):
-            found[-1].append(number)
+        longest = sum(map(len, texts[parts[-1][0]])) if parts else 0
+        if parts and (most is None or (len(parts[-1]) + 1) * longest <= most):
+            parts[-1].append(number)
         else:
-            found.append([number])
-    return found
+            parts.append([number])
+    return parts
 
 
 def lay_out(
@@ -72,7 +72,7 @@ def lay_out(
 
 
 def read(model: Any, ids: Tensor, keep: Tensor, states: bool, **inputs: Any) -> tuple[Tensor, Tensor | None]:
-    """Logits [B, K, V] at the places `keep` of every row, and what the output layer made them of if asked for."""
+    """Logits [B, K, V] at the places `keep` of every row, and what the output layer computed them from, if `states`."""
     seen: list[Tensor] = []
     hook = None
     if states:
@@ -88,5 +88,5 @@ def read(model: Any, ids: Tensor, keep: Tensor, states: bool, **inputs: Any) -> 
     finally:
         if hook is not None:
             hook.remove()
-    found = [logits, *seen] if early else [x[:, keep] for x in (logits, *seen)]
-    return found[0], found[1] if states else None
+    outputs = [logits, *seen] if early else [x[:, keep] for x in (logits, *seen)]
+    return outputs[0], outputs[1] if states else None

@@ -1,4 +1,4 @@
-"""An attention function for transformers that goes by how a packed row lies, and the inputs that ask for it.
+"""An attention function for transformers that follows the layout of a packed row, and the inputs that request it.
 
 transformers lets a program add an attention function by name and hands it keywords that a model does not know; models
 stay as they are. The keyword `layout` says how the tokens of a row belong together and attends accordingly; without
@@ -39,8 +39,8 @@ def attention(
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout, scaling, sliding_window=sliding_window, **more
         )
-    found = layout.attend(module.layer_idx, query, key, value, How(scaling, dropout, sliding_window))
-    return found.transpose(1, 2).contiguous(), None  # as transformers' own: some models take a view of it
+    output = layout.attend(module.layer_idx, query, key, value, How(scaling, dropout, sliding_window))
+    return output.transpose(1, 2).contiguous(), None  # as transformers' own: some models take a view of it
 
 
 def switch_over(model: Any, back: bool = False) -> None:

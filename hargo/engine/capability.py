@@ -1,4 +1,4 @@
-"""What a model can do with packed rows, tried once, and the inputs by which it is asked to."""
+"""What a model can do with packed rows, tried once, and the inputs that make it do so."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ _TOLD: WeakSet[Any] = WeakSet()
 
 
 def packs(model: Any) -> bool:
-    """Whether a packed row gives what its sequences alone give; says so once where it does not."""
-    found = capability(model)
-    if not found.packs and model not in _TOLD:
+    """Whether a packed row gives what its sequences give alone; logged once where it does not."""
+    ability = capability(model)
+    if not ability.packs and model not in _TOLD:
         _TOLD.add(model)
         logger.warning(
-            "%s cannot compute packed rows: %s; every response is read with its own prompt, which takes longer",
+            "%s cannot compute packed rows: %s; every response is read with its own prompt, which is slower",
             type(model).__name__,
-            found.reason,
+            ability.reason,
         )
-    return found.packs
+    return ability.packs
 
 
 def enable(model: Any) -> bool:

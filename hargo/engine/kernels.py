@@ -1,8 +1,8 @@
 """Which library computes a product of matrices in float32 on the CPU: torch's own, MKL, or oneDNN, by measurement.
 
 Which one is faster depends on the processor's maker, on the instructions that it has and on the shape: MKL uses at
-most AVX2 on AMD's processors, oneDNN takes longer to begin and less per row. The choice is made from the table below
-and from nothing else, so that it is the same in every run on a machine.
+most AVX2 on AMD's processors, oneDNN takes longer to start and less time per row. The choice is made from the table
+below and from nothing else, so that it is the same in every run on a machine.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def kernels() -> str:
     """What computes products of float32 matrices on this processor, in words, for `hargo doctor` and `run.json`."""
     kind = processor()
     if not has_onednn():
-        return f"torch's own: it is built without oneDNN ({kind})"
+        return f"torch's own, since torch is built without oneDNN ({kind})"
     if kind not in MEASURED:
-        return f"torch's own: nothing else was measured on this kind of processor ({kind})"
+        return f"torch's own, since nothing else was measured on this kind of processor ({kind})"
     return f"oneDNN or torch's own by shape ({kind}, measured on {MACHINES[kind]})"

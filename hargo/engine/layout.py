@@ -1,4 +1,4 @@
-"""How a packed row lies: which tokens belong together, which of them see which, and attention that goes by it.
+"""The layout of a packed row: which tokens belong together, which of them see which, and attention that follows it.
 
 A row of groups, their prompts' common beginning once,
 
@@ -22,7 +22,7 @@ WORTH_SHARING = 8
 
 
 class How(NamedTuple):
-    """What a layer asks of attention. scale: of the scores; window: positions that a token looks back, if not all."""
+    """What a layer passes to attention. scale: of the scores; window: positions that a token looks back, if not all."""
 
     scale: float | None
     dropout: float

@@ -6,8 +6,8 @@ computes a product is looked up in `hargo.engine.kernels`.
 Elsewhere MKL's product of a few rows with a transposed matrix, as in decoding, spends more time on rearranging the
 matrix than on reading it. Measured at SmolLM2's shapes on one and on two of Intel's AVX-512 cores: a wide matrix as a
 batch of blocks of 96 rows, which stay in a core's cache, takes up to half the time for 3 to 16 rows; with a tall
-matrix, the weights' side first takes two thirds for 12 rows and more. What is small, or one or two rows, is as fast
-as memory as it is.
+matrix, the weights' side first takes two thirds for 12 rows and more. Small matrices and products of one or two rows
+are already limited by memory bandwidth.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def use_onednn(model: Any) -> None:
-    """Have the model's linear layers compute by oneDNN where it was measured to be faster, see `hargo.engine.kernels`.
+    """Make the model's linear layers use oneDNN where it was measured to be faster, see `hargo.engine.kernels`.
 
     oneDNN and torch each keep the program that they make for every new number of rows, half a megabyte, up to 1,024
-    of them. Rows differ from step to step: the programs, between tensors that come and go, would leave ever smaller
-    holes in memory (20 GB after 3,000 shapes), where making one anew takes .4 ms.
+    of them. Rows differ from step to step: the programs would fragment memory among short-lived tensors
+    (20 GB after 3,000 shapes), whereas making one anew takes 0.4 ms.
     """
     if processor() not in MEASURED or not has_onednn():
         return
@@ -139,11 +139,11 @@ def _linear(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
     block = next((size for size in BLOCKS if wide % size == 0), None)
     if wide >= deep and rows in BATCHED and block:
         blocks = weight.view(-1, block, deep).transpose(1, 2)
-        made = torch.bmm(flat.expand(len(blocks), rows, deep), blocks).transpose(0, 1).reshape(rows, wide)
+        product = torch.bmm(flat.expand(len(blocks), rows, deep), blocks).transpose(0, 1).reshape(rows, wide)
     elif wide < deep and rows in TURNED:
-        made = torch.mm(weight, flat.t()).t().contiguous()  # what follows wants rows
+        product = torch.mm(weight, flat.t()).t().contiguous()  # what follows needs rows
     else:
         return F.linear(x, weight, bias)
     if bias is not None:
-        made = made + bias
-    return made.view(*x.shape[:-1], wide)
+        product = product + bias
+    return product.view(*x.shape[:-1], wide)

@@ -23,7 +23,7 @@ def log_probabilities(
 
     logits: [S, V], used up: the backward pass overwrites them, and autograd refuses a second one
     targets: [S] -> three times [S], float32 or more
-    Only the first has a gradient; the others are zeros where not asked for.
+    Only the first has a gradient; the others are zeros where not requested.
     """
     return _LogProbabilities.apply(logits, targets, temperature, plain, entropy)
 

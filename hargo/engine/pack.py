@@ -88,8 +88,8 @@ def plan(groups: Sequence[Group], tokens_per_pass: int, packed: bool = True) -> 
     passes: list[list[int]] = []
     for index in order:
         fitting = (indices for indices in passes if cost([*indices, index]) <= tokens_per_pass)
-        if (found := next(fitting, None)) is not None:
-            found.append(index)
+        if (roomy := next(fitting, None)) is not None:
+            roomy.append(index)
         else:
             passes.append([index])
     return [sorted(indices) for indices in passes]
@@ -155,9 +155,9 @@ def _sizes(group: Group) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Scores:
-    """All [R, T]; 0 where `mask` is false, and all zeros where not asked for.
+    """All [R, T]; 0 where `mask` is false, and all zeros where not requested.
 
-    logp: log-probability of each response token at the temperature asked for, with gradient if enabled
+    logp: log-probability of each response token at the given temperature, with gradient if enabled
     plain: the same at temperature 1, without gradient
     entropy: of the next-token distribution at that temperature, in nats, without gradient
     values: of the model's `value_head` on the state that predicts the token, with gradient if enabled
@@ -194,8 +194,8 @@ def score(
     if packs(model):
         where = {"position_ids": packed.position_ids, **for_attention(packed.layout, model)}
         logits, states = apart.read(model, packed.input_ids, packed.scored, values, **where)
-        found = measure(logits[0], packed.targets)
-        return _scores(packed, packed.slots, *found, None if states is None else model.value_head(states[0])[:, 0])
+        measures = measure(logits[0], packed.targets)
+        return _scores(packed, packed.slots, *measures, None if states is None else model.value_head(states[0])[:, 0])
 
     def one(rows: apart.Rows) -> tuple[Tensor, ...]:
         logits, states = apart.read(model, rows.ids, rows.keep, values)

@@ -1,8 +1,8 @@
-"""A model's architecture at a size of kilobytes, in double precision: what is tried on it holds for the model.
+"""A model's architecture at a size of kilobytes, in double precision: what holds for it holds for the model.
 
 What decides how a model may be computed (masks, windows, chunks, states, positions) is in its classes and the kinds of
 its layers, not in how wide it is. So a question such as "does a packed row give the same as its sequences alone?" is
-asked of a copy with random weights, a few layers, windows and chunks of a few tokens, where right answers agree to
+put to a copy with random weights, a few layers, windows and chunks of a few tokens, where right answers agree to
 twelve digits and wrong ones differ in the first: rounding, which differs from machine to machine, decides nothing.
 """
 
@@ -89,29 +89,29 @@ def shrink(config: Any, **more: Any) -> Any:
     more: keys to set besides
     Raises what the configuration's class raises where the small sizes do not go together.
     """
-    given = {name: value for name, value in config.to_dict().items() if name not in APART}
-    layers = next((given[name] for name in LAYERS if isinstance(given.get(name), int)), 0)
-    lists = {k: v for k, v in given.items() if isinstance(v, list | tuple) and len(v) == layers > 2}
+    fields = {name: value for name, value in config.to_dict().items() if name not in APART}
+    layers = next((fields[name] for name in LAYERS if isinstance(fields.get(name), int)), 0)
+    lists = {k: v for k, v in fields.items() if isinstance(v, list | tuple) and len(v) == layers > 2}
     kinds: dict[str, int] = {}
     for layer in range(layers):
         kinds.setdefault(repr([values[layer] for values in lists.values()]), layer)
-    kept = sorted({*list(kinds.values())[:MOST_KINDS], 0, 1}) if lists else [0, 1]
+    numbers = sorted({*list(kinds.values())[:MOST_KINDS], 0, 1}) if lists else [0, 1]
     small: dict[str, Any] = {}
-    for name, value in given.items():
+    for name, value in fields.items():
         if name in lists:
-            small[name] = [_small(name, value[layer], given) for layer in kept]
+            small[name] = [_small(name, value[layer], fields) for layer in numbers]
         elif name in LAYERS and value:
-            small[name] = len(kept)
+            small[name] = len(numbers)
         elif name == "per_layer_config":
             small[name] = {
-                kept.index(int(layer)): {k: _small(k, v, {**given, **own}) for k, v in own.items()}
+                numbers.index(int(layer)): {k: _small(k, v, {**fields, **own}) for k, v in own.items()}
                 for layer, own in value.items()
-                if int(layer) in kept
+                if int(layer) in numbers
             }
         elif isinstance(value, dict) and hasattr(inner := getattr(config, name, None), "to_dict"):
             small[name] = shrink(inner).to_dict()
         else:
-            small[name] = _small(name, value, given)
+            small[name] = _small(name, value, fields)
     return type(config)(**{**small, **TOGETHER.get(config.model_type, {}), **more})
 
 

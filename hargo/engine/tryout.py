@@ -1,6 +1,6 @@
 """Which ways of computing several sequences at once are right for a model: tried on a small copy, decided exactly.
 
-Three ways are asked about. Packed: a row of groups, a prompt once and its answers behind it. Padded on the right: what
+Three ways are tried. Packed: a row of groups, a prompt once and its answers behind it. Padded on the right: what
 comes later in a row cannot be seen, so that every causal model takes it, with a state or without. Padded on the left,
 with a mask, as decoding wants it. Each must give the logits of every sequence alone.
 """
@@ -48,7 +48,7 @@ class Capability:
     scores: rows padded on the right are right, which is what training falls back to
     pads: rows padded on the left, with a mask and position ids, are right: decoding prompts of several lengths together
     reason: one line that says why rows are not packed; empty where they are
-    gaps: what was found of each way, the largest gap between logits as a share of their spread
+    gaps: for each way the largest gap between logits, as a share of their spread
     """
 
     way: Way | None
@@ -180,8 +180,8 @@ def _in_a_row(groups: Groups, alone: Sequence[Tensor]) -> Tensor:
     """Logits of every text, in the order of a packed row: a prompt's once."""
     parts, rest = [], iter(alone)
     for prompt, answers in groups:
-        for number, found in enumerate(next(rest) for _ in answers):
-            parts.append(found if number == 0 else found[len(prompt) :])
+        for number, logits in enumerate(next(rest) for _ in answers):
+            parts.append(logits if number == 0 else logits[len(prompt) :])
     return torch.cat(parts)
 
 

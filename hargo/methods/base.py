@@ -1,4 +1,4 @@
-"""What a method sees and gives: tensors in, a scalar loss and metrics out. No model, no loop, no task.
+"""The interface of a method: tensors in, a scalar loss and metrics out. No model, no loop, no task.
 
 A method's module has a class `Method(options)` with
 
@@ -6,8 +6,8 @@ A method's module has a class `Method(options)` with
 * `loss(tokens) -> (loss, figures)`: for any part of the batch that holds whole groups; losses and figures of the
   parts add up to those of the batch, because weights and denominators in `Tokens` belong to the whole batch
 * `state_dict()` / `load_state_dict(state)`: numbers carried from batch to batch, kept in checkpoints
-* `critic`: true if it wants value estimates; `reference`: false if it never looks at the SFT model, which then
-  is not even loaded; `mismatched`: true if it wants the divergence on answers to other prompts
+* `critic`: true if it needs value estimates; `reference`: false if it never uses the SFT model, which then
+  is not even loaded; `mismatched`: true if it needs the divergence on answers to other prompts
 
 Shapes: P prompts, G responses per prompt, R = responses in this part, T = longest response.
 """
@@ -100,7 +100,7 @@ class Method(Protocol):
 
 
 class Stateless:
-    """For methods that carry nothing from batch to batch and want nothing out of the ordinary."""
+    """For methods that carry nothing from batch to batch and need nothing out of the ordinary."""
 
     critic = False
     reference = True
@@ -111,11 +111,11 @@ class Stateless:
 
     def load_state_dict(self, state: dict[str, float | None]) -> None:
         if state:
-            raise ValueError(f"this method has no state, the checkpoint holds {sorted(state)}")
+            raise ValueError(f"this method has no state, but the checkpoint holds {sorted(state)}")
 
 
 class OnPolicy(Stateless):
-    """For methods that learn from rollouts and ask the SFT model for the KL alone."""
+    """For methods that learn from rollouts and use the SFT model for the KL only."""
 
     def __init__(self, options: RolloutOptions):
         self.options = options
@@ -139,9 +139,9 @@ def group_advantages(rewards: Tensor, valid: Tensor, eps: float | None) -> Tenso
     tensor([[ 1.4997, -0.4999, -0.4999, -0.4999]])
     """
     count = valid.sum(-1, keepdim=True)
-    kept = rewards.masked_fill(~valid, 0.0)
-    mean = kept.sum(-1, keepdim=True) / count.clamp(min=1)
-    centred = (kept - mean).masked_fill(~valid, 0.0)
+    usable = rewards.masked_fill(~valid, 0.0)
+    mean = usable.sum(-1, keepdim=True) / count.clamp(min=1)
+    centred = (usable - mean).masked_fill(~valid, 0.0)
     high = rewards.masked_fill(~valid, -torch.inf).amax(-1, keepdim=True)
     low = rewards.masked_fill(~valid, torch.inf).amin(-1, keepdim=True)
     centred = centred.masked_fill(high <= low, 0.0)
@@ -160,7 +160,7 @@ def uniform_weights(valid: Tensor) -> Tensor:
 def mean_over_groups(weights: Tensor, valid: Tensor) -> Tensor:
     """Weights that sum to 1 in each group, as shares of a batch whose groups count alike: [P, G] -> [P, G].
 
-    A group without a usable response is no group.
+    A group without a usable response does not count.
     """
     return weights / valid.any(-1).sum().clamp(min=1)
 

@@ -4,7 +4,7 @@
 
 A_i as in GRPO; c' > c leaves room for unlikely tokens to grow. Groups whose rewards are all equal are replaced by
 those of other prompts (`resample`, done while sampling). No KL term by default, as in the paper. The mean over
-tokens is one over responses, each weighed by its share of the batch's tokens.
+tokens is a mean over responses, each weighted by its share of the batch's tokens.
 
 >>> import torch
 >>> from hargo.config.methods import DAPOOptions

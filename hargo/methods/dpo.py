@@ -3,7 +3,7 @@
     h(y) = beta (log pi(y) - log pi_ref(y)), of the whole response
     loss = mean over pairs of -log sigmoid( h(chosen) - h(rejected) )
 
-Responses stand as chosen, rejected, chosen, rejected ...; equal models give ln 2.
+Responses are in the order chosen, rejected, chosen, rejected ...; equal models give ln 2.
 
 >>> import torch
 >>> from hargo.config.options import PreferenceOptions

@@ -5,8 +5,8 @@
     loss = mean over groups of sum_i w_i L_i,  w_i = 1/G
 
 rho_it = pi / pi_old, KL_it the k3 estimator against the frozen SFT model, both at the sampling temperature.
-HARGO is this loss with other advantages and weights. The gradient of k3 as it stands is on average that of
-KL(ref || pi); `kl: exact` multiplies it by rho_it, which makes it that of KL(pi || ref), as TRL has it since 1.16.
+HARGO is this loss with other advantages and weights. The gradient of plain k3 is on average that of
+KL(ref || pi); `kl: exact` multiplies it by rho_it, which makes it that of KL(pi || ref), as in TRL since 1.16.
 
 >>> import torch
 >>> from hargo.config.options import PolicyOptions

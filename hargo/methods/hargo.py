@@ -9,10 +9,10 @@
     loss = GRPO's, with Am_i for A_i and w_i for 1/G
 
 Choices where the paper is silent: L starts as the first batch's mean; a response without a usable reward is left out
-of L as it is of its group, whose w then sum to 1 without it; ablations weigh with plain A_i: `d` (B1) is alpha = 0;
+of L and of its group, whose w then sum to 1 without it; ablations use plain A_i: `d` (B1) is alpha = 0;
 `c` (B2) is w = c / sum c; `d+c` and `d*c` are w in proportion to d + alpha c and d c.
-The common factor of a group's gains cancels in w and is left out of d, so that a constant c gives B1's weights
-to the last bit. `frozen` sets such a constant, a control.
+The common factor of a group's gains cancels in w and is left out of d, so that with a constant c the weights are
+bit-identical to B1's. `frozen`, a control, sets such a constant.
 
 >>> import torch
 >>> from hargo.config.methods import HargoOptions
@@ -65,9 +65,9 @@ class Method(grpo.Method):
         """Update the running baseline with the batch, then squash the distance to it: [P, G] in (0, 1)."""
         if self.options.frozen is not None:
             return torch.full_like(signals.confidence, self.options.frozen)
-        kept = signals.confidence[signals.valid]
-        if kept.numel():
-            mean = float(kept.double().mean())
+        usable = signals.confidence[signals.valid]
+        if usable.numel():
+            mean = float(usable.double().mean())
             rho = self.options.rho
             self.baseline = mean if self.baseline is None else rho * self.baseline + (1 - rho) * mean
         return torch.sigmoid(signals.confidence - (self.baseline or 0.0))

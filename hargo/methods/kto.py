@@ -1,4 +1,4 @@
-"""KTO: desirable and undesirable answers, each for itself (Ethayarajh et al., arXiv 2402.01306, eq. 8).
+"""KTO: desirable and undesirable answers, each by itself (Ethayarajh et al., arXiv 2402.01306, eq. 8).
 
     h(y) = beta (log pi(y) - log pi_ref(y)),   z = beta max(0, mean of log pi - log pi_ref on answers to other prompts)
     loss = mean over responses of  u (1 - sigmoid(h - z)) if desirable,  u' (1 - sigmoid(z - h)) if not

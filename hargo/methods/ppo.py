@@ -4,7 +4,7 @@
     loss = mean over tokens of -min(rho_t A_t, clip(rho_t, 1 - c, 1 + c) A_t) + beta KL_t
            + (v / 2) max( (V - R)^2, (V_old + clip(V - V_old, -c_v, c_v) - R)^2 )
 
-The reward sits on a response's last real token; advantages are whitened over the batch's real tokens. The value
+The reward is given at a response's last real token; advantages are whitened over the batch's real tokens. The value
 head is one linear layer on the states that the output layer reads, zero at the start: a separate critic would
 double memory and passes for answers of a few tokens. It samples as many responses per prompt as GRPO does.
 
@@ -63,12 +63,12 @@ def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float)
     following = torch.cat([values[:, 1:], values.new_zeros(len(values), 1)], dim=-1)
     last = mask & ~torch.cat([mask[:, 1:], mask.new_zeros(len(mask), 1)], dim=-1)
     delta = (last * rewards.unsqueeze(-1) + gamma * following - values).masked_fill(~mask, 0.0)
-    found = torch.zeros_like(values)
+    advantages = torch.zeros_like(values)
     ahead = values.new_zeros(len(values))
     for step in reversed(range(values.shape[-1])):
         ahead = delta[:, step] + gamma * lam * ahead
-        found[:, step] = ahead
-    return found.masked_fill(~mask, 0.0)
+        advantages[:, step] = ahead
+    return advantages.masked_fill(~mask, 0.0)
 
 
 def whiten(values: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:

@@ -5,7 +5,7 @@
            + beta KL
 
 The paper subtracts the KL from the reward token by token; here it stays in the loss, as for every method. The mean
-over tokens is GRPO's loss with each response weighed by its share of the batch's tokens.
+over tokens is GRPO's loss with each response weighted by its share of the batch's tokens.
 
 >>> import torch
 >>> from hargo.config.options import PolicyOptions

@@ -3,7 +3,7 @@
     h(y) = beta mean_t log pi(y_t)
     loss = mean over pairs of -log sigmoid( h(chosen) - h(rejected) - gamma )
 
-Responses stand as chosen, rejected, chosen, rejected ...
+Responses are in the order chosen, rejected, chosen, rejected ...
 
 >>> import torch
 >>> from hargo.config.methods import SimPOOptions

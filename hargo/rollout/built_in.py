@@ -1,7 +1,7 @@
 """The sampler that is always there: it computes in this process, with the model's own weights.
 
-For short answers to long prompts: every prompt is read once, whatever the number of samples, in the cheapest way that
-is right for the model, see `hargo.rollout.ways`.
+Made for short answers to long prompts: every prompt is read once, whatever the number of samples, in the cheapest way
+that is right for the model, see `hargo.rollout.ways`.
 """
 
 from __future__ import annotations
@@ -62,28 +62,28 @@ class BuiltIn:
                 kept = len(part) == len(requests) and sum(len(request.prompt) for request in part) <= keep
                 rollout = packed.complete(self.model, part, samples, temperature, self.stop, kept)
                 past = rollout.past and replace(rollout.past, order=chosen)
-                found = rollout.completions
+                answers = rollout.completions
             else:
-                found = way.complete(self.model, part, samples, temperature, self.stop, self.pad)
-            for i, answers in zip(chosen, found, strict=True):
-                completions[i] = answers
+                answers = way.complete(self.model, part, samples, temperature, self.stop, self.pad)
+            for i, answer in zip(chosen, answers, strict=True):
+                completions[i] = answer
         return Rollout(completions, past)
 
     def update(self, model: Any) -> None:
         self.model = model
 
     def close(self) -> None:
-        """Nothing is held that is not the caller's."""
+        """There is nothing to free: all that it holds is the caller's."""
 
     def _batches(self, requests: Sequence[Request], samples: int, way: Way) -> list[list[int]]:
-        """Numbers of the requests that are decoded together; of those that ask for no token, none."""
-        wanted = [i for i, request in enumerate(requests) if request.limit > 0]
+        """Numbers of the requests that are decoded together, without those that request no token."""
+        pending = [i for i, request in enumerate(requests) if request.limit > 0]
         if way.kind == "packed":  # nothing is padded: answers of like length go together, the longest decides the steps
-            order = sorted(wanted, key=lambda i: (requests[i].limit, len(requests[i].prompt)))
+            order = sorted(pending, key=lambda i: (requests[i].limit, len(requests[i].prompt)))
             costs = [len(requests[i].prompt) + samples * requests[i].limit for i in order]
             batches = _within(costs, samples, self.batch_tokens, self.batch_rows)
         else:
-            order = sorted(wanted, key=lambda i: len(requests[i].prompt))
+            order = sorted(pending, key=lambda i: len(requests[i].prompt))
             lengths = [(len(requests[i].prompt), requests[i].limit) for i in order]
             batches = _alike(lengths, samples, self.batch_tokens, self.batch_rows, way.pads)
         return [[order[k] for k in batch] for batch in batches]

@@ -82,7 +82,7 @@ def pick(logits: Tensor, noise: Tensor | None, temperature: float | None) -> tup
 
     noise: uniform numbers [rows] on the CPU, or None for the most likely token, as is a temperature of None
     A logit of -inf, as of ids that only fill up the vocabulary, is never picked. UserError where logits of a row are
-    NaN, +inf or all -inf: they are no distribution.
+    NaN, +inf or all -inf: they do not make a distribution.
     """
     logits = logits.float()
     if noise is None or temperature is None:
@@ -113,7 +113,7 @@ def pick(logits: Tensor, noise: Tensor | None, temperature: float | None) -> tup
 def _check(totals: Tensor) -> None:
     if not totals.isfinite().all():
         raise UserError(
-            "the model's logits are not finite: its weights are damaged, or training diverged; lower learning_rate"
+            "the model's logits are not finite: its weights are damaged or training diverged; lower learning_rate"
         )
 
 

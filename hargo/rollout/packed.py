@@ -1,7 +1,7 @@
 """Decoding without padding or copies: the answers being written are one packed row, each group its own keys.
 
 Prompts are read in one row, what they all begin with once. A group keeps the keys and values of its prompt and of
-every answer token behind them; an answer looks at its prompt and at its own tokens. A finished answer is no longer in
+every answer token behind them; an answer attends to its prompt and to its own tokens. A finished answer is no longer in
 the row, and nothing has to be moved.
 """
 
@@ -107,7 +107,7 @@ class _Group:
 
 
 class Prompts:
-    """The row of all prompts, and where their keys and values go as they are read.
+    """The row of all prompts, and where their keys and values are stored as they are read.
 
     layers: keys and values of the row by layer, with their gradient, where they are kept
     """
@@ -166,8 +166,8 @@ class Answers:
             # heads that share a key head as rows of one head: fewer, larger products
             folded = q.reshape(1, keys.shape[1], -1, q.shape[3])
             mask = self._mask(number, group, how.window, folded)
-            found = sdpa(folded, keys[:, :, seen], values[:, :, seen], mask, how)
-            done.append(found.reshape(*q.shape[:3], values.shape[3]))
+            output = sdpa(folded, keys[:, :, seen], values[:, :, seen], mask, how)
+            done.append(output.reshape(*q.shape[:3], values.shape[3]))
         return torch.cat(done, dim=2)
 
     def _mask(self, number: int, group: _Group, window: int | None, like: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from hargo.rollout.request import Completion, Request
 
 #: names of the cache in what models take and return: it depends on the version of transformers
 CACHES = ("cache", "past_key_values", "cache_params")
-#: share of the rows that are still written at which the others are taken out: copying the cache costs time too
+#: share of rows still being written at which the others are removed, since copying the cache takes time too
 WORTH_REMOVING = 0.75
 
 
@@ -80,7 +80,7 @@ class _Batch:
         names = known(self.model, **dict.fromkeys(CACHES))
         self.cache = {name: output[name] for name in names if output.get(name) is not None}
         if not self.cache:
-            raise ValueError(f"{type(self.model).__name__} returns no cache that it takes")
+            raise ValueError(f"{type(self.model).__name__} returns no cache that it accepts")
         return last_logits(output)
 
     def read(self, tokens: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class _Batch:
         return last_logits(output)
 
     def select(self, rows: Sequence[int]) -> Tensor:
-        """Go on with the rows of these numbers, of which one may come several times; the numbers as a tensor."""
+        """Keep only the rows with these numbers, some perhaps several times; returns the numbers as a tensor."""
         chosen = self._tensor(rows)
         for cache in self.cache.values():
             # unlike the ways to repeat rows or to remove some, every kind of layer has this one
@@ -103,7 +103,7 @@ class _Batch:
         return chosen
 
     def _call(self, ids: Tensor, positions: Tensor) -> Any:
-        given = known(
+        inputs = known(
             self.model,
             input_ids=ids,
             attention_mask=self.mask,
@@ -111,4 +111,4 @@ class _Batch:
             use_cache=True,
             logits_to_keep=1,
         )
-        return self.model(**given, **self.cache)
+        return self.model(**inputs, **self.cache)

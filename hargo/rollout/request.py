@@ -1,4 +1,4 @@
-"""What is asked of a sampler, and what comes back."""
+"""What a sampler is given, and what it returns."""
 
 from __future__ import annotations
 

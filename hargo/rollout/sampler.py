@@ -1,4 +1,4 @@
-"""Where answers are sampled: the one place that training, pairs and evaluation get a sampler from."""
+"""Sampling of answers: the one place that training, pairs and evaluation get a sampler from."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sampler(Protocol):
 
 
 def open_sampler(options: SamplerOptions, model: Any, tokenizer: Any, batch_rows: int = 64) -> Sampler:
-    """The sampler that a study names, for `model`. Whoever opens it closes it.
+    """The sampler that a study names, for `model`. The caller closes it.
 
     batch_rows: most answers that are written at a time, where the sampler has no measure of its own
     """

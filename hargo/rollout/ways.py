@@ -2,7 +2,7 @@
 
 A way is tried on a small copy of the model: on a prompt longer than the copy's windows and chunks
 and a short one, with two samples each, which end at different times. The log-probabilities that come with the samples
-are held against those of each text read alone. What a model cannot do shows as an error or as a gap of the size of a
+are compared with those of each text read alone. What a model cannot do shows as an error or as a gap of the size of a
 real fault; that of rounding is a ten-thousandth of it, on any processor.
 """
 
@@ -26,7 +26,7 @@ from hargo.rollout.request import Completion, Request
 #: share of a real fault that a way's gap may have
 TOLERANCE = 0.02
 
-#: what a model may raise that is asked for what it cannot do
+#: what a model may raise when given inputs that it cannot handle
 REFUSALS = (TypeError, ValueError, RuntimeError, KeyError, IndexError, AttributeError, AssertionError, UserError)
 
 
@@ -58,7 +58,7 @@ class Way(NamedTuple):
         return whole.complete(model, requests, samples, temperature, stop)
 
 
-#: in the order of what they cost
+#: in order of cost
 WAYS = (
     Way("packed"),
     Way("padded"),
@@ -73,14 +73,14 @@ _FOUND: WeakKeyDictionary[Any, Way | str] = WeakKeyDictionary()
 
 def way_of(model: Any) -> Way | None:
     """The cheapest way that gives what each text alone gives; None where there is none, see `can_sample`."""
-    found = _found(model)
-    return None if isinstance(found, str) else found
+    way = _found(model)
+    return None if isinstance(way, str) else way
 
 
 def can_sample(model: Any) -> str | None:
-    """Why a model cannot be sampled; None where it can. A second or less, once a model."""
-    found = _found(model)
-    return found if isinstance(found, str) else None
+    """Why a model cannot be sampled; None where it can. Takes a second or less, once per model."""
+    reason = _found(model)
+    return reason if isinstance(reason, str) else None
 
 
 def _found(model: Any) -> Way | str:
@@ -94,7 +94,7 @@ def _copy(model: Any) -> Any:
     """A small copy; the model itself where its architecture cannot be made small."""
     kind = model.config._attn_implementation
     attention = "sdpa" if kind == NAME else kind
-    # in double precision a model may do otherwise; half would round as much as a fault differs
+    # in double precision a model may behave differently; in half, rounding would be as large as a fault
     dtype = torch.float64 if model.dtype == torch.float64 else torch.float32
     try:
         return small.build(small.shrink(model.config), dtype, attn_implementation=attention)
@@ -110,7 +110,7 @@ def _try_out(model: Any, copy: Any) -> Way | str:
     name = type(model).__name__
     try:
         if _sees_what_comes(copy):
-            return f"{name} predicts a token from those that come after it: it is no causal language model"
+            return f"{name} predicts a token from those that come after it, so it is not a causal language model"
     except REFUSALS as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return f"{name} cannot read a text of plain tokens: {first}"
@@ -122,7 +122,7 @@ def _try_out(model: Any, copy: Any) -> Way | str:
                 return way
         except REFUSALS:
             continue
-    return f"{name} gives other probabilities while an answer is written than for the whole text"
+    return f"{name} gives different probabilities while an answer is written than for the whole text"
 
 
 def _sees_what_comes(model: Any) -> bool:
@@ -140,8 +140,8 @@ def _agrees(model: Any, way: Way) -> bool:
     requests = [Request(prompt, limit, f"try/{limit}") for prompt, limit in zip(prompts, (3, 9), strict=True)]
     answers = way.complete(model, requests, 2, 1.0, stop=[])
     gaps, faults = [], []
-    for prompt, other, found in zip(prompts, prompts[::-1], answers, strict=True):
-        for one in found:
+    for prompt, other, samples in zip(prompts, prompts[::-1], answers, strict=True):
+        for one in samples:
             alone = _logp(model, prompt, one.ids)
             gaps.append(torch.tensor(one.logp, device=alone.device) - alone)
             # what an answer gets where it sees what it must not: another prompt, or what a shorter one is padded with

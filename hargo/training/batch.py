@@ -21,12 +21,12 @@ class Batch:
 
     passes: indices of the groups of each forward pass; packed: the row of each pass
     total_groups, total_tokens: groups and response tokens of all that the step learns from, the denominators of losses
-        and figures; more than the groups here have, where others compute the rest of them
+        and figures; more than the groups here have where other processes compute the rest
     advantages: [R] or [R, T], weights: [R], for methods that learn from rewards
     old_values, returns: [R, T], for methods with a critic
     reference_point: see `Tokens`
     ref_logp: per pass, [responses of the pass, longest of them], log pi_ref at the sampling temperature
-    sampled_logp: per response, what the rollout gave its tokens, held against the first pass in the log
+    sampled_logp: per response, what the rollout gave its tokens, compared with the first pass in the log
     past: the prompts as the rollout read them, for the first pass over a batch that is one pass
     metrics: the stage's figures for the log
     """
@@ -48,7 +48,7 @@ class Batch:
 
     @classmethod
     def of(cls, groups: list[Group], tokens_per_pass: int, model: Any) -> Batch:
-        """The passes over `groups` that `model` makes, each of about as many tokens at most as are asked for.
+        """The passes over `groups` that `model` makes, each of at most about `tokens_per_pass` tokens.
 
         The totals are those of `groups`: they are all that the step learns from.
         """

@@ -1,10 +1,10 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped, or to go on for longer than was planned.
+"""Checkpoints: everything a run needs to resume as if it had never stopped, or to train for longer than was planned.
 
 A checkpoint is a folder `step-<n>` written under a temporary name, synced, then renamed; its last file is the marker
 `COMPLETE`. The newest folder with a marker wins; half-written ones are ignored and removed. Only safetensors and JSON.
 Weights that are not trained are not in it: the model that a run starts from has them, and its digest is among the
 settings, whose digest names the folder of a run's checkpoints. How long the run is to be is not among these settings,
-but for what the learning rates depend on: a longer run goes on from what a shorter one has left.
+except for what the learning rates depend on: a longer run resumes from the checkpoint of a shorter one.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ def load_newest(
         try:
             state: dict[str, Any] = read_json(path / "state.json")
             if not usable(state):
-                logger.info("checkpoint %s is beyond what this run can go on from and removed", path)
+                logger.info("checkpoint %s is removed, since this run cannot resume from it", path)
                 remove(path)
                 continue
             tensors = load_file(path / "tensors.safetensors")
             _check_names(model, tensors)
         except (UserError, OSError, SafetensorError) as error:
-            logger.warning("checkpoint %s cannot be read (%s), taking the one before", path, error)
+            logger.warning("checkpoint %s cannot be read (%s); using the one before it", path, error)
             path.rename(path.with_name(f"broken-{path.name}"))
             continue
         _restore(model, optimizers, tensors)
@@ -110,10 +110,10 @@ def _trained(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
 def _check_names(model: torch.nn.Module, tensors: dict[str, torch.Tensor]) -> None:
     """UserError unless the checkpoint has the tensors that the model trains, and these alone."""
     saved = {key.removeprefix("model/"): value.shape for key, value in tensors.items() if key.startswith("model/")}
-    wanted = {name: parameter.shape for name, parameter in _trained(model).items()}
-    if saved != wanted:
-        other = sorted({*saved.items()} ^ {*wanted.items()})[0][0]
-        raise UserError(f"it is of another model: {other} differs")
+    expected = {name: parameter.shape for name, parameter in _trained(model).items()}
+    if saved != expected:
+        other = sorted({*saved.items()} ^ {*expected.items()})[0][0]
+        raise UserError(f"it belongs to another model: {other} differs")
 
 
 def _restore(
@@ -130,7 +130,7 @@ def _restore(
         if kind in optimizers:
             name, _, moment = rest.rpartition("/")
             parameter = parameters[name]
-            # copied, since what safetensors gives lies in the file
+            # copied, since what safetensors gives is memory of the file
             optimizers[kind].state[parameter][moment] = value.to(parameter.device, copy=True)
     torch.set_rng_state(tensors["rng/cpu"])
     if "rng/cuda" in tensors and torch.cuda.is_available():

@@ -29,15 +29,15 @@ def training_examples(study: Study, tokenizer: Any, data: Path, options: OptimOp
 
 
 def drop_long(examples: list[Example], options: OptimOptions) -> list[Example]:
-    """Examples whose prompt is within `max_prompt_tokens`; says how many were left out."""
+    """Examples whose prompt is within `max_prompt_tokens`; the log says how many were left out."""
     if options.max_prompt_tokens is None:
         return examples
-    kept = [example for example in examples if len(example.prompt) <= options.max_prompt_tokens]
-    if len(kept) < len(examples):
+    fitting = [example for example in examples if len(example.prompt) <= options.max_prompt_tokens]
+    if len(fitting) < len(examples):
         logger.info(
-            "%d of %d training prompts are longer than %d tokens and left out",
-            len(examples) - len(kept),
+            "%d of %d training prompts are longer than %d tokens and are left out",
+            len(examples) - len(fitting),
             len(examples),
             options.max_prompt_tokens,
         )
-    return kept
+    return fitting

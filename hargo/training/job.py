@@ -57,7 +57,7 @@ class Places:
 def train(study: Study, name: str, seed: int, places: Places) -> None:
     """Train the run `name` of a study; the model that it starts from is its frozen reference too.
 
-    UserError for what the user can fix; Interrupted where it was asked to stop, with a checkpoint to go on from.
+    UserError for what the user can fix; Interrupted where it was told to stop, with a checkpoint to resume from.
     """
     try:
         runs = study.runs()
@@ -68,7 +68,7 @@ def train(study: Study, name: str, seed: int, places: Places) -> None:
     run = runs[name]
     if run.trainer.pairs and places.pairs is None:
         raise UserError(
-            f"{name} learns from pairs of answers: name their folder, made by `hargo preferences`, with --pairs"
+            f"{name} learns from pairs of answers; give their folder, made by `hargo preferences`, with --pairs"
         )
     resolve(run.trainer.module, "train")(Job(study, run, seed, places))
 
@@ -77,7 +77,7 @@ class Job:
     """What trainers share: the model and the rows of a run, its settings, and its outputs.
 
     model: in training, with adapters where the options ask for them; examples: what it may learn from
-    settings: everything that decides its numbers but for how long it trains
+    settings: everything that decides its numbers except how long it trains
     """
 
     def __init__(self, study: Study, run: Run, seed: int, places: Places) -> None:
@@ -90,7 +90,7 @@ class Job:
         self.model: Any = load_model(places.model, self.device, study.compute)
         capability(self.model).require(type(self.model).__name__)
         if reason := can_sample(study.rl.sampler, self.model):
-            # neither the methods nor the evaluation could do with it what this would be paid for
+            # neither the methods nor the evaluation could use what this run would produce
             raise UserError(f"{reason}; choose another model")
         self.examples = training_examples(study, self.tokenizer, places.data, self.options)
         if not self.examples:
@@ -152,7 +152,7 @@ class Job:
             if outputs.kept(folder, budget, self.run.keep):
                 outputs.bring_back(folder, budget, self.places.out)
                 where = outputs.finished(folder, budget)
-                logger.info("%s: trained before, outputs written again; to train anew delete %s", self.title, where)
+                logger.info("%s: trained before, outputs written again; to train anew, delete %s", self.title, where)
                 return
             if not checkpoint.complete(folder):
                 tell_of_others(folder, self.settings, self.title)
@@ -174,8 +174,8 @@ class Job:
         outputs.write(out, plain(self.model), self.tokenizer, folder, provenance.record(self.study, **settings))
         write_text(out / "model" / "README.md", card(self.study, self.run, self.seed, self.tokenizer))
         whole = checkpoint.complete(folder)
-        kept = outputs.keep(out, folder, budget)
-        for path in whole if kept and not self.options.keep_state else whole[:-1]:
+        linked = outputs.keep(out, folder, budget)
+        for path in whole if linked and not self.options.keep_state else whole[:-1]:
             checkpoint.remove(path)
         for other in self.places.checkpoints.iterdir():  # what other settings had written to the same place
             outputs.forget(other, None if other != folder else budget)

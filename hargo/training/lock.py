@@ -87,7 +87,7 @@ def _take(path: Path, me: Holder) -> None:
             continue  # it ended just now
         if not (_ended(holder, me) or _silent(path, holder)):
             raise UserError(
-                f"{path.parent}: in use by {_name(holder)}; wait for it or end it, or delete {path} if it is gone"
+                f"{path.parent}: in use by {_name(holder)}; wait for it or end it; if it is gone, delete {path}"
             )
         _remove(path, holder)
 
@@ -123,7 +123,7 @@ def _ended(holder: Holder, me: Holder) -> bool:
 
 
 def _alive(holder: Holder) -> bool:
-    """For a process among those that this one can see."""
+    """Whether a process that this one can see is alive."""
     try:
         os.kill(holder["pid"], 0)
     except ProcessLookupError:
@@ -134,11 +134,11 @@ def _alive(holder: Holder) -> bool:
 
 
 def _silent(path: Path, holder: Holder) -> bool:
-    """Whether a process that cannot be asked gives no sign of life for as long as `SILENCE`, or lets go."""
+    """Whether a process that cannot be checked gives no sign of life for as long as `SILENCE`, or lets go."""
     me = _this_process()
     if holder.get("host") == me["host"] and holder.get("space") == me["space"]:
         return False  # it is known to live
-    logger.info("%s: waiting up to %.0f s to see whether %s still lives", path.parent, SILENCE, _name(holder))
+    logger.info("%s: waiting up to %.0f s to see whether %s is still alive", path.parent, SILENCE, _name(holder))
     last, since = _changed(path), time.monotonic()
     while time.monotonic() - since < SILENCE:
         time.sleep(min(1.0, SILENCE / 10))

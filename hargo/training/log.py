@@ -1,4 +1,4 @@
-"""What a run writes as it goes: JSON lines and TensorBoard, and a line now and then for whoever watches."""
+"""What a run writes as it goes: JSON lines, TensorBoard, and a progress line now and then."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def quantiles(values: Sequence[float]) -> list[float]:
 
 
 def _finite(value: Any) -> Any:
-    """A figure as JSON can hold it: None for NaN and infinities, which JSON has no words for."""
+    """A figure as JSON can hold it: None for NaN and infinities, which JSON lacks."""
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -39,10 +39,10 @@ def _finite(value: Any) -> Any:
 def records(path: Path, last: int) -> list[dict[str, Any]]:
     """The records in a metrics.jsonl up to step `last`, in order, without lines that a crash has torn.
 
-    A torn line of a later step is nothing, since that step is done again. Where one of the steps up to `last` is lost,
-    the file is kept as it was beside the new one.
+    A torn line of a later step does not matter, since that step is done again. Where one of the steps up to `last` is
+    lost, a copy of the file as it was is kept beside the new one.
     """
-    found: dict[int, dict[str, Any]] = {}
+    steps: dict[int, dict[str, Any]] = {}
     damaged = []
     if not path.is_file():
         return []
@@ -51,18 +51,18 @@ def records(path: Path, last: int) -> list[dict[str, Any]]:
             continue
         try:
             record = json.loads(line)
-            found[int(record["step"])] = record
+            steps[int(record["step"])] = record
         except (ValueError, TypeError, KeyError):
             damaged.append(number)
-    missing = last - sum(1 <= step <= last for step in found)
+    missing = last - sum(1 <= step <= last for step in steps)
     if missing > 0:
         copy = path.with_name(f"damaged-{path.name}")
         shutil.copyfile(path, copy)
         lines = ", ".join(map(str, damaged)) or "none"
         logger.warning(
-            "%s: %d of %d steps cannot be read (damaged lines: %s); kept as %s", path, missing, last, lines, copy
+            "%s: %d of %d steps cannot be read (damaged lines: %s); copy kept as %s", path, missing, last, lines, copy
         )
-    return [found[step] for step in sorted(found) if step <= last]
+    return [steps[step] for step in sorted(steps) if step <= last]
 
 
 class StepLog:

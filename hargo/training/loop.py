@@ -1,7 +1,7 @@
 """The one training loop. Batches come from a trainer, an update learns from them; it does the rest, resumably.
 
 Everything that happens at step n is a function of the weights, the optimiser state, the method's saved state, the
-seed and n. Nothing else is carried from step to step, so a run killed anywhere ends bit-identical.
+seed and n. Nothing else is carried from step to step, so a run that is killed and resumed anywhere is bit-identical.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hargo.training.update import Update
 
 logger = logging.getLogger(__name__)
 
-#: the record of each step, from the first on, to the reason to end the run there, None to go on
+#: the record of each step, from the first on, to the reason to end the run there, or None
 StopRule = Callable[[dict[str, Any]], str | None]
 
 
@@ -33,7 +33,7 @@ StopRule = Callable[[dict[str, Any]], str | None]
 class Plan:
     """How long a run is and what happens on the way.
 
-    total: steps; keep: numbers of tokens after which the model is kept as others start from it
+    total: steps; keep: numbers of tokens after which the model is kept, since other runs start from it
     stops: rules that may end it early; each sees every record in order, after a resumption too
     """
 
@@ -45,12 +45,12 @@ class Plan:
 
     @property
     def horizon(self) -> int:
-        """Steps that the schedule is laid out over."""
+        """Number of steps that the schedule spans."""
         return self.options.schedule_steps or self.total
 
     @property
     def schedule(self) -> dict[str, int]:
-        """What of the number of steps decides the learning rate of each: less than all of it, if it stays constant."""
+        """What the learning rates depend on, of the number of steps: only the warm-up if the rate is constant."""
         warm = math.ceil(self.options.warmup * self.horizon)
         return {"warmup": warm} if self.options.schedule == "constant" else {"warmup": warm, "steps": self.horizon}
 
@@ -68,8 +68,8 @@ def learning_rate(options: OptimOptions, step: int, horizon: int) -> float:
 def run(update: Update, batches: Batches, plan: Plan, folder: Path, keep: Callable[[Path], None]) -> None:
     """Train for all steps of the plan, from the newest checkpoint in `folder` if there is one.
 
-    keep: writes the model to a folder, for starts of other runs
-    Asked to stop by SIGTERM or SIGUSR2 it finishes the step, writes a checkpoint and raises Interrupted.
+    keep: writes the model to a folder, for other runs to start from
+    On SIGTERM or SIGUSR2 it finishes the step, writes a checkpoint and raises Interrupted.
     """
     folder.mkdir(parents=True, exist_ok=True)
     state = checkpoint.load_newest(folder, update.model, update.optimizers, lambda s: _leads_on(plan, folder, s))
@@ -79,7 +79,7 @@ def run(update: Update, batches: Batches, plan: Plan, folder: Path, keep: Callab
         batches.method.load_state_dict(state["method"])
         logger.info("%s: resuming after step %d of %d from %s", plan.title, begin, plan.total, folder)
     log = StepLog(folder, begin, plan.total, plan.title)
-    reason = next((said for record in log.resumed if (said := _ends(plan, record))), None)
+    reason = next((ended for record in log.resumed if (ended := _ends(plan, record))), None)
     try:
         with asked_to_stop() as stop:
             for step in range(begin, plan.total):
@@ -95,15 +95,15 @@ def run(update: Update, batches: Batches, plan: Plan, folder: Path, keep: Callab
                 for most in plan.keep:
                     if before < most <= tokens:
                         keep(kept_model(folder / "kept", most))
-                asked, reason = stop(), _ends(plan, record)
+                signal, reason = stop(), _ends(plan, record)
                 last = step + 1 == plan.total or reason is not None
-                if asked or last or (step + 1) % plan.options.checkpoint_every == 0:
+                if signal or last or (step + 1) % plan.options.checkpoint_every == 0:
                     log.sync()
-                    told = {"method": batches.method.state_dict(), "tokens": tokens}
-                    checkpoint.save(folder, step + 1, update.model, update.optimizers, told)
-                if asked and not last:
+                    saved = {"method": batches.method.state_dict(), "tokens": tokens}
+                    checkpoint.save(folder, step + 1, update.model, update.optimizers, saved)
+                if signal and not last:
                     raise Interrupted(
-                        f"{plan.title}: {asked} after step {step + 1} of {plan.total}; checkpoint in {folder}"
+                        f"{plan.title}: {signal} after step {step + 1} of {plan.total}; checkpoint in {folder}"
                     )
     finally:
         log.close()
@@ -113,7 +113,7 @@ def run(update: Update, batches: Batches, plan: Plan, folder: Path, keep: Callab
 
 
 def _leads_on(plan: Plan, folder: Path, state: dict[str, Any]) -> bool:
-    """Whether the plan can go on from a checkpoint: not beyond its end, nor past a model to keep that was not kept."""
+    """Whether the plan can resume from a checkpoint: not beyond its end, nor past a model to keep that was not kept."""
     behind = [most for most in plan.keep if most <= state["tokens"]]
     return state["step"] <= plan.total and all(kept_model(folder / "kept", most).is_dir() for most in behind)
 
@@ -129,6 +129,6 @@ def _check_kept(plan: Plan, folder: Path, tokens: int) -> None:
     late = [most for most in plan.keep if not kept_model(folder / "kept", most).is_dir()]
     if late:
         raise UserError(
-            f"{plan.title}: it has learned from {tokens} tokens, and another run starts from it at {late[0]}; start "
+            f"{plan.title}: it was trained on {tokens} tokens, but another run starts from it at {late[0]}; start "
             "that run earlier, or train this one longer"
         )

@@ -1,7 +1,7 @@
-"""What a run of training leaves: model/, kept/ (what it was when others start from it), metrics.jsonl and run.json.
+"""What a run of training writes: model/, kept/ (its models that other runs start from), metrics.jsonl and run.json.
 
-They are kept beside the checkpoints too, their weights as hard links that take no room. Whoever removes outputs, as a
-workflow does when a job is stopped right after its training, gets them back without training twice.
+They are also kept beside the checkpoints, with weights as hard links that take no space. If outputs are removed, as by
+a workflow when a job is stopped right after its training, they can be restored without training twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def finished(folder: Path, budget: int) -> Path:
 
 
 def write(out: Path, model: Any, tokenizer: Any, folder: Path, record: dict[str, Any]) -> None:
-    """The outputs of a run that has ended, with what it left in its folder of checkpoints while it trained."""
+    """The outputs of a run that has ended, with what it wrote to its folder of checkpoints while it trained."""
     save_model(out / "model", model, tokenizer)
     _link(folder / "kept", out / "kept")
     metrics = folder / "metrics.jsonl"
@@ -40,7 +40,7 @@ def write(out: Path, model: Any, tokenizer: Any, folder: Path, record: dict[str,
 
 
 def keep(out: Path, folder: Path, budget: int) -> bool:
-    """Keep the outputs in `folder`; False on file systems without hard links, where weights would need room again."""
+    """Keep the outputs in `folder`; False on file systems without hard links, where weights would take space twice."""
     try:
         with atomic_folder(finished(folder, budget)) as temporary:
             for name in TREES:
@@ -48,7 +48,7 @@ def keep(out: Path, folder: Path, budget: int) -> bool:
             for name in FILES:
                 copy_file(out / name, temporary / name)
     except OSError as error:
-        logger.info("the last checkpoint is kept in place of hard links to the outputs (%s)", error.strerror)
+        logger.info("the last checkpoint is kept, since the outputs cannot be hard-linked (%s)", error.strerror)
         return False
     return True
 
@@ -68,7 +68,7 @@ def bring_back(folder: Path, budget: int, out: Path) -> None:
 
 
 def forget(folder: Path, but: int | None = None) -> None:
-    """Let go of what is kept in `folder`, but for the outputs of a run of `but` steps."""
+    """Delete what is kept in `folder`, except for the outputs of a run of `but` steps."""
     for where in folder.glob("finished-*"):
         if but is None or where != finished(folder, but):
             shutil.rmtree(where, ignore_errors=True)

@@ -37,7 +37,7 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
     device = deterministic(study)
     tokenizer, policy = load_tokenizer(model), load_model(model, device, study.compute)
     began = time.monotonic()
-    found: list[dict] = []
+    pairs: list[dict] = []
     counts: Counter[str] = Counter()
     examples, room = [], room_of(policy)
     for e in training_examples(study, tokenizer, data, options):
@@ -57,16 +57,16 @@ def preferences(study: Study, seed: int, model: Path, data: Path, out: Path) -> 
                 outcome, pair = _ordered(example, two, tokenizer)
                 counts[f"{example.row.task}/{outcome}"] += 1
                 if pair is not None:
-                    found.append(pair)
+                    pairs.append(pair)
             done = start + len(part)
             left = (time.monotonic() - began) / done * (len(examples) - done)
-            logger.info("%d of %d prompts, %d pairs, %.0f s left", done, len(examples), len(found), left)
-    if not found:
-        raise UserError(f"{model}: no two answers differ in reward; sample more prompts or at a higher rl.temperature")
-    write_jsonl(out / "pairs.jsonl", found)
+            logger.info("%d of %d prompts, %d pairs, %.0f s left", done, len(examples), len(pairs), left)
+    if not pairs:
+        raise UserError(f"{model}: no two answers differ in reward; sample more prompts or raise rl.temperature")
+    write_jsonl(out / "pairs.jsonl", pairs)
     write_json(out / "run.json", provenance.record(study, stage=f"preferences seed {seed}", seed=seed, pairs=counts))
     dropped = sum(value for key, value in counts.items() if not key.endswith("/kept"))
-    logger.info("%d pairs in %s, %d dropped: %s", len(found), out / "pairs.jsonl", dropped, dict(counts))
+    logger.info("%d pairs in %s, %d dropped: %s", len(pairs), out / "pairs.jsonl", dropped, dict(counts))
 
 
 def _ordered(example: Example, two: Sequence[Completion], tokenizer: Any) -> tuple[str, dict | None]:
@@ -93,7 +93,7 @@ def load_pairs(folder: Path, examples: Sequence[Example], data: Path) -> list[Gr
     """The pairs in `folder`, each with the prompt of its training row, chosen answer first.
 
     examples: what the method may learn from. Pairs of further rows of data/train.jsonl, which were made under wider
-    limits than the method's own, are left out and counted in the log; a pair of no row at all is an error.
+    limits than the method's own, are left out and counted in the log; a pair of an unknown row is an error.
     """
     prompts = {example.row.id: example.prompt for example in examples}
     path = folder / "pairs.jsonl"
@@ -108,7 +108,7 @@ def load_pairs(folder: Path, examples: Sequence[Example], data: Path) -> list[Gr
         except (KeyError, TypeError, ValueError):
             answers = []
         if len(answers) != 2:
-            raise UserError(f"{path}: line {number}: no pair with `id` and two lists in `ids`; make the file again")
+            raise UserError(f"{path}: line {number}: not a pair with `id` and two lists in `ids`; make the file again")
         if row in prompts:
             groups.append(Group(prompts[row], answers))
         else:
@@ -123,16 +123,16 @@ def load_pairs(folder: Path, examples: Sequence[Example], data: Path) -> list[Gr
 
 
 def _check_outside(outside: dict[str, int], path: Path, data: Path, skipped: int, total: int) -> None:
-    """Rows with pairs that are not among a method's examples, and their lines: said once, or refused as unknown."""
+    """Rows with pairs that are not among a method's examples, and their lines: logged once, or refused as unknown."""
     if not outside:
         return
     known = {row.id for row in load_rows(data / "train.jsonl")}
     for row, number in outside.items():
         if row not in known:
-            raise UserError(f"{path}: line {number}: {row} is no training row; make the pairs from this data")
+            raise UserError(f"{path}: line {number}: {row} is not a training row; make the pairs from this data")
     logger.warning(
         "%d of %d pairs in %s are of training rows outside this method's limits (tasks, train_limit, "
-        "max_prompt_tokens) and left out",
+        "max_prompt_tokens) and are left out",
         skipped,
         total,
         path,

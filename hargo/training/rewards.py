@@ -1,4 +1,4 @@
-"""Rewards of sampled answers: which are usable, which groups teach something, and what the log says of them."""
+"""Rewards of sampled answers: which are usable, which groups teach something, and what the log says about them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def figures(
     None stands for a mean or deviation of too few rewards.
     """
     lengths = torch.tensor([[float(len(c.ids)) for c in group] for group in completions])
-    found: dict[str, Any] = {
+    summary: dict[str, Any] = {
         **_mean_and_std("reward", rewards[valid]),
         "zero_std": float((spread(rewards, valid) <= 0).float().mean()),
         "left_out": int((~valid).sum()),
@@ -59,9 +59,9 @@ def figures(
     }
     for name in sorted({example.row.task for example in examples}):
         rows = [i for i, example in enumerate(examples) if example.row.task == name]
-        found |= _mean_and_std(f"reward/{name}", rewards[rows][valid[rows]])
-        found[f"length/{name}/mean"] = float(lengths[rows].mean())
-    return found | {f"dist/{key}": quantiles(values[valid].tolist()) for key, values in distributions.items()}
+        summary |= _mean_and_std(f"reward/{name}", rewards[rows][valid[rows]])
+        summary[f"length/{name}/mean"] = float(lengths[rows].mean())
+    return summary | {f"dist/{key}": quantiles(values[valid].tolist()) for key, values in distributions.items()}
 
 
 def _mean_and_std(key: str, values: Tensor) -> dict[str, float | None]:

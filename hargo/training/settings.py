@@ -1,4 +1,4 @@
-"""The settings of a run, beside its checkpoints: those of others are never taken, and it is said what differs."""
+"""The settings of a run, beside its checkpoints: those of other settings are never used; the log says what differs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SETTINGS = "settings.json"
 def tell_of_others(folder: Path, settings: dict[str, Any], title: str) -> None:
     """Warn where `folder` is new and a run of the same title with other settings has checkpoints beside it."""
     others = [other for other in folder.parent.iterdir() if other != folder and checkpoint.complete(other)]
-    told = [(checkpoint.complete(other)[-1], found) for other in others if (found := _read(other))]
-    told = [(newest, found) for newest, found in told if found.get("stage") == settings["stage"]]
-    if not told:
+    read = [(checkpoint.complete(other)[-1], values) for other in others if (values := _read(other))]
+    same = [(newest, values) for newest, values in read if values.get("stage") == settings["stage"]]
+    if not same:
         return
-    newest, theirs = max(told, key=lambda one: one[0].stat().st_mtime)
+    newest, theirs = max(same, key=lambda one: one[0].stat().st_mtime)
     logger.warning(
-        "%s: starts from its beginning; %s is of other settings and stays where it is: %s",
+        "%s: starts from the beginning; %s has other settings and is left in place: %s",
         title,
         newest,
         "; ".join(differences(theirs, settings)),
@@ -36,13 +36,13 @@ def tell_of_others(folder: Path, settings: dict[str, Any], title: str) -> None:
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     """What differs between two settings, as `options.learning_rate was 0.001, is 0.002`; code by its files."""
     old, new = dict(_flat(before)), dict(_flat(json.loads(json.dumps(after, default=str))))
-    found = []
+    changes = []
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key, "not set"), new.get(key, "not set")
         if was != now:
             section, _, file = key.partition(".")
-            found.append(f"{file} has changed" if section == "code" else f"{key} was {was}, is {now}")
-    return found
+            changes.append(f"{file} has changed" if section == "code" else f"{key} was {was}, is {now}")
+    return changes
 
 
 def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
@@ -55,7 +55,7 @@ def _flat(value: dict[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
 
 def _read(folder: Path) -> dict[str, Any] | None:
     try:
-        found = read_json(folder / SETTINGS)
+        settings = read_json(folder / SETTINGS)
     except UserError:
         return None
-    return found if isinstance(found, dict) else None
+    return settings if isinstance(settings, dict) else None

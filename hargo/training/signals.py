@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM and SIGUSR2, which clusters send before a time limit or a preemption."""
+"""Requests to stop: SIGTERM and SIGUSR2, which clusters send before a time limit or a preemption."""
 
 from __future__ import annotations
 

@@ -103,21 +103,21 @@ def accumulate(model: Any, batches: Batches, batch: Batch, old: list[Tensor]) ->
     figures: dict[str, float] = {"loss": 0.0}
     ratio_max, widest = 0.0, 0.0
     for number, packed in enumerate(batch.packed):
-        past, batch.past = batch.past, None  # of these weights, and of one backward pass
+        past, batch.past = batch.past, None  # valid for these weights and for one backward pass
         critic = batches.method.critic
         scores = score(model, packed, batches.temperature, entropy=sampled, values=critic, past=past)
         if len(old) == number:
             # on policy: the ratio is exactly 1, and later passes compare with these
             old.append(scores.logp.detach())
             widest = max(widest, _gap_to_rollout(batch, number, scores))
-        part, found = batches.method.loss(_tokens(batch, number, scores, old[number]))
+        part, parts = batches.method.loss(_tokens(batch, number, scores, old[number]))
         part.backward()
         figures["loss"] += float(part.detach())
         if sampled:
-            found["entropy"] = scores.entropy.sum() / batch.total_tokens
-        for key, value in found.items():
+            parts["entropy"] = scores.entropy.sum() / batch.total_tokens
+        for key, value in parts.items():
             figures[key] = figures.get(key, 0.0) + float(value)
-        if "ratio" in found:
+        if "ratio" in parts:
             gap = (scores.logp.detach() - old[number]).abs().max()
             ratio_max = max(ratio_max, math.exp(min(20.0, float(gap))))
     if "ratio" in figures:
@@ -148,8 +148,8 @@ def _check_gap(model: Any, gap: float, rounding: float) -> None:
     if not gap <= rounding:
         raise UserError(
             f"rollout_gap is {gap:.3g} at step 1: {type(model).__name__} gives sampled tokens other log-probabilities "
-            f"in training than in sampling, by more than rounding ({rounding:g}), so that RL would learn from a model "
-            "that was not sampled; nothing was changed: choose another model, and please report this one"
+            f"in training than in sampling, by more than rounding ({rounding:g}), so RL would train a model other "
+            "than the one that was sampled; no weight was changed: choose another model, and please report this one"
         )
 
 

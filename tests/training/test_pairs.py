@@ -174,7 +174,7 @@ def test_without_pairs_or_with_those_of_other_data_it_is_one_line(start, tmp_pat
     shutil.copytree(start / "pairs", tmp_path / "pairs")
     pairs = read_jsonl(tmp_path / "pairs" / "pairs.jsonl")
     write_jsonl(tmp_path / "pairs" / "pairs.jsonl", [{**pairs[0], "id": "race_c/99999"}])
-    with pytest.raises(UserError, match=r"pairs.jsonl: line 1: race_c/99999 is no training row"):
+    with pytest.raises(UserError, match=r"pairs.jsonl: line 1: race_c/99999 is not a training row"):
         places = Places(start / "sft" / "model", start / "data", tmp_path / "a", tmp_path / "c", tmp_path / "pairs")
         job.train(study, "dpo", 0, places)
 

@@ -35,7 +35,7 @@ class Preferences:
         seed: int,
     ):
         if method.mismatched and len(pairs) < 2:
-            raise UserError("this method compares with answers to other prompts: one pair is too few, it needs two")
+            raise UserError("this method compares with answers to other prompts, so one pair is too few: it needs two")
         self.policy, self.reference, self.pairs = policy, reference, pairs
         self.options, self.method = options, method
         self.order = Order(len(pairs), options.prompts_per_step, seed, stage=1)

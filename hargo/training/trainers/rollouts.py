@@ -30,7 +30,7 @@ TINY = torch.finfo(torch.float32).tiny
 
 
 class Rollouts:
-    """On-policy RL: sample G answers per prompt, reward them, ask the frozen SFT model, let the method weigh them."""
+    """On-policy RL: sample G answers per prompt, reward them, score them with the SFT model, let the method weigh."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Rollouts:
         self.options, self.method, self.seed, self.sampler = options, method, seed, sampler
         self.temperature, self.inner_passes = options.temperature, options.inner_passes
         self.order = Order(len(examples), options.prompts_per_step, seed, stage=1)
-        self.exhausted = False  # whether it was said that a step found no more prompts
+        self.exhausted = False  # whether the log says that a step ran out of prompts
 
     def steps(self) -> int:
         return self.options.planned(self.order.per_epoch)
@@ -87,12 +87,12 @@ class Rollouts:
     def _informative(self, step: int) -> tuple[list[Example], Rollout, Tensor, Tensor]:
         """The step's prompts, answers and rewards; with `resample`, others for groups of equal rewards.
 
-        What is drawn in their place depends on the step alone. Where nothing else is found they stay.
+        What is drawn in their place depends on the step alone. Without a replacement they stay.
         """
         examples = [self.examples[i] for i in self.order.indices(step)]
         rollout = self._sample(examples, step, self.options.tokens_per_pass if self.reuse else 0)
         completions, past = rollout.completions, rollout.past
-        del rollout  # else it would hold on to what is let go of below
+        del rollout  # otherwise it would keep alive what is freed below
         rewards, valid = self._reward(examples, completions)
         unseen = self._unseen(examples, step)
         for turn in range(1, getattr(self.options, "resample", 0) + 1):
@@ -102,19 +102,19 @@ class Rollouts:
                 self.exhausted = True
                 logger.warning(
                     "step %d has sampled all prompts of the %d training rows: groups of equal rewards without a "
-                    "replacement stay in their batch, here and in later steps",
+                    "replacement stay in the batch, in this and in later steps",
                     step + 1,
                     len(self.examples),
                 )
             if not others:
                 break
             answers = self._sample(others, step, turn=turn).completions
-            found, kept = self._reward(others, answers)
-            good = (spread(found, kept) > 0).nonzero().flatten().tolist()
+            new_rewards, new_valid = self._reward(others, answers)
+            good = (spread(new_rewards, new_valid) > 0).nonzero().flatten().tolist()
             for place, new in zip(dull, good, strict=False):
                 past = None  # it has the prompt that is replaced
                 examples[place], completions[place] = others[new], answers[new]
-                rewards[place], valid[place] = found[new], kept[new]
+                rewards[place], valid[place] = new_rewards[new], new_valid[new]
         return examples, Rollout(completions, past), rewards, valid
 
     def _unseen(self, examples: Sequence[Example], step: int) -> Iterator[Example]:
@@ -203,5 +203,5 @@ def train(job: Job) -> None:
     reuse = not job.study.compute.gradient_checkpointing  # who computes activations again does not want them kept
     longest = max(len(e.prompt) + answer_limit(e.row.task, options.max_new_tokens) for e in job.examples)
     with closing(open_sampler(options.sampler, job.model, job.tokenizer)) as sampler:
-        given = (job.model, reference, job.tokenizer, job.examples, options, method, job.seed, sampler, reuse)
-        job.descend(Rollouts(*given), longest)
+        parts = (job.model, reference, job.tokenizer, job.examples, options, method, job.seed, sampler, reuse)
+        job.descend(Rollouts(*parts), longest)
