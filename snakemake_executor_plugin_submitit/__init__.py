@@ -46,21 +46,24 @@ class ExecutorSettings(ExecutorSettingsBase):
     folder: str = field(
         default=".snakemake/submitit", metadata={"help": "Folder for scripts, results and logs of jobs."}
     )
-    array_cap: int = field(default=500, metadata={"help": "Most jobs of one array."})
+    array_cap: int = field(default=500, metadata={"help": "Most jobs in one array."})
     poll: int = field(
         default=0,
-        metadata={"help": "Seconds between looks at jobs, at most one call of Slurm each; 0: Snakemake's setting."},
+        metadata={"help": "Seconds between checks of jobs, with at most one Slurm call each; 0: Snakemake's setting."},
     )
     deadline: int = field(
         default=120,
-        metadata={"help": "Seconds after which a job that neither queue nor accounting knows counts as failed."},
+        metadata={
+            "help": "Seconds after which a job that is in neither the queue nor the accounting counts as failed."
+        },
     )
     signal_delay: int = field(
-        default=30, metadata={"help": "Seconds before the time limit at which a job is told to write a checkpoint."}
+        default=30,
+        metadata={"help": "Seconds before the time limit at which a job is signalled to write a checkpoint."},
     )
-    requeues: int = field(default=20, metadata={"help": "How often a job may run into its time limit and go on."})
+    requeues: int = field(default=20, metadata={"help": "How often a job may reach its time limit and be requeued."})
     script: str = field(
-        default="", metadata={"help": "Print the sbatch script of the jobs of this rule, submit nothing."}
+        default="", metadata={"help": "Print the sbatch script of this rule's jobs without submitting anything."}
     )
 
 
@@ -109,7 +112,7 @@ class Executor(RemoteExecutor):
         self.told_busy = False
         #: when the queue is asked next, and how long after that: a second, then twice as long while nothing is wrong
         self.next_look, self.pause = 0.0, 1.0
-        #: (id of an array, reason) that was told
+        #: (id of an array, reason) that was logged
         self.told_waiting: set[tuple[str, str]] = set()
 
     def additional_general_args(self) -> str:
@@ -127,7 +130,7 @@ class Executor(RemoteExecutor):
         for wanted, equal in self._equal(jobs):
             print(self.cluster.script(wanted, [self._task(job, wanted) for job in equal], f"{rule}-{self.run}-1"))
         known = ", ".join(sorted({job.rule.name for job in all_jobs}))
-        raise SystemExit(0 if jobs else f"no job of a rule {rule!r} would be submitted; of these would: {known}")
+        raise SystemExit(0 if jobs else f"no job of rule {rule!r} would be submitted, only jobs of: {known}")
 
     def _equal(self, jobs: list[JobExecutorInterface]) -> list[tuple[dict[str, Any], list[JobExecutorInterface]]]:
         """Jobs with equal parameters together, no more than an array may hold."""
@@ -155,7 +158,7 @@ class Executor(RemoteExecutor):
             return False
         number, folder = found
         self.run_job_pre(job)
-        self.logger.info(f"Slurm job {number} of an earlier Snakemake does this already; taking it over.")
+        self.logger.info(f"Slurm job {number} of an earlier Snakemake already does this; taking it over.")
         self._submitted(job, number, folder)
         return True
 
@@ -218,7 +221,7 @@ class Executor(RemoteExecutor):
                 states = self.cluster.states([job.external_jobid for job in open_jobs])
         except Busy as error:
             if not self.told_busy:
-                self.logger.info(f"Slurm does not answer, asking again until it does: {error}")
+                self.logger.info(f"Slurm does not answer; asking again until it does: {error}")
             self.told_busy = True
             self._look_soon()
             for job in open_jobs:
@@ -292,9 +295,9 @@ class Executor(RemoteExecutor):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         ids = main_ids(sorted(self.running | {job.external_jobid for job in active_jobs}))
-        told = self.cluster.cancel(ids, self.submitting)
-        if told:
-            self.logger.error(f"Could not cancel: {told}. Once Slurm answers: scancel {' '.join(ids)}")
+        problem = self.cluster.cancel(ids, self.submitting)
+        if problem:
+            self.logger.error(f"Could not cancel: {problem}. Once Slurm answers: scancel {' '.join(ids)}")
             return
         for number in [*self.running, *filter(None, [self.submitting])]:
             self.journal.end(number, "CANCELLED")
@@ -319,9 +322,9 @@ def asked(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def _why(job: SubmittedJobInfo, outcome: tuple[str, object] | None, state: State | None) -> str:
     """What a person needs: state, exit code, reason, where the log is and how it ends."""
-    told = [f"job {job.external_jobid}", str(state) if state else "unknown to queue and accounting"]
+    parts = [f"job {job.external_jobid}", str(state) if state else "unknown to queue and accounting"]
     if outcome is not None:
-        told.append(str(outcome[1]).strip().splitlines()[-1].removeprefix(f"{JobFailed.__module__}."))
+        parts.append(str(outcome[1]).strip().splitlines()[-1].removeprefix(f"{JobFailed.__module__}."))
     log = job.aux["log"]
     text = log.read_text(errors="replace") if log.is_file() else ""
     # submitit's traceback of a failed command says nothing that the command has not said before
@@ -329,8 +332,8 @@ def _why(job: SubmittedJobInfo, outcome: tuple[str, object] | None, state: State
     if (state and state.name == "OUT_OF_MEMORY") or re.search(
         r"memory limit|oom[-_]kill|out of memory", text, re.IGNORECASE
     ):
-        told.append("out of memory: ask for more mem_mb")
+        parts.append("out of memory: ask for more mem_mb")
     if state and state.name in ("TIMEOUT", "DEADLINE"):
-        told.append("out of time: ask for more runtime")
+        parts.append("out of time: ask for more runtime")
     lines = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
-    return "\n".join([", ".join(told), f"log: {log}", *(f"  {line}" for line in lines), ""])
+    return "\n".join([", ".join(parts), f"log: {log}", *(f"  {line}" for line in lines), ""])

@@ -51,7 +51,7 @@ class Orphans:
         if self.queued.get(entry.id) == entry.name:
             status.cancel([entry.id])
             self.journal.end(entry.id, "CANCELLED")
-            self.logger.info(f"Cancelled Slurm job {entry.id} of an earlier Snakemake, which does something else.")
+            self.logger.info(f"Cancelled Slurm job {entry.id} of an earlier Snakemake, which does something different.")
         else:
             self.journal.end(entry.id, "LOST")
         return None
@@ -66,7 +66,7 @@ class Orphans:
             if left:
                 self.logger.info(
                     f"An earlier Snakemake left {len(left)} jobs in the queue ({', '.join(main_ids(left))}). "
-                    "Those that are wanted now are taken over; the others run on, scancel ends them."
+                    "Those that are needed now are taken over; the others keep running until scancel ends them."
                 )
         if entry.id is None:
             mains = {number.partition("_")[0] for number, name in self.queued.items() if name == entry.name}

@@ -131,9 +131,9 @@ def _tells(rows: list[Row], codes: dict[str, str], language: str) -> dict[str, A
     for row in rows:
         code = unwrap(codes[row.id])
         programs = unit_names(code)[0] if language == "fortran" else []
-        said = label_in_name(programs[0]) if programs else None
-        named += said is not None
-        right += said == row.answer.strip().lower()
+        label = label_in_name(programs[0]) if programs else None
+        named += label is not None
+        right += label == row.answer.strip().lower()
         stream = tokens(code, language)
         if any(kind == "comment" and telling_text(text) for kind, text in stream):
             comments.append(row.id)
@@ -147,31 +147,31 @@ def _tells(rows: list[Row], codes: dict[str, str], language: str) -> dict[str, A
 
 
 def _leakage(train: list[Row], evaluation: list[Row]) -> dict[str, Any]:
-    """Percent of evaluation rows whose prompt stands in training word for word, after masking, or nearly.
+    """Percent of evaluation rows whose prompt is in training word for word, after masking, or nearly.
 
     near: some training row is at least 0.9 similar (`hargo.data.similarity`)
     told: evaluation rows whose program name says yes or no, and how often that is right (percent)
     """
     prompts = {row.prompt for row in train}
-    known, asked = [fingerprint(row) for row in train], [fingerprint(row) for row in evaluation]
-    masked = set(known)
+    learned, tested = [fingerprint(row) for row in train], [fingerprint(row) for row in evaluation]
+    masked = set(learned)
     count = len(evaluation)
     return {
         "rows": count,
         "exact": 100 * sum(row.prompt in prompts for row in evaluation) / count,
-        "masked": 100 * sum(sequence in masked for sequence in asked) / count,
-        "near": 100 * sum(nearest_at_least(asked, known, NEAR)) / count,
+        "masked": 100 * sum(sequence in masked for sequence in tested) / count,
+        "near": 100 * sum(nearest_at_least(tested, learned, NEAR)) / count,
         "told": _told(evaluation),
     }
 
 
 def _told(rows: list[Row]) -> dict[str, Any]:
-    said = [
+    labels = [
         (label, row.answer.strip().lower())
         for row in rows
         if LANGUAGES.get(row.task) == "fortran"
         for name in unit_names(unwrap(take_apart(row.prompt).code))[0][:1]
         if (label := label_in_name(name))
     ]
-    right = sum(label == answer for label, answer in said)
-    return {"rows": len(said), "right": 100 * right / len(said) if said else None}
+    right = sum(label == answer for label, answer in labels)
+    return {"rows": len(labels), "right": 100 * right / len(labels) if labels else None}

@@ -1,4 +1,4 @@
-"""From a data source to a training and an evaluation file, with a manifest that says how they came about."""
+"""From a data source to a training and an evaluation file, with a manifest that says how they were made."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load_source(options: DataOptions, tasks: list[str]) -> list[Row]:
         seen.add(row.id)
     for task in tasks:
         if not any(row.task == task for row in rows):
-            raise UserError(f"{where}: no rows for task {task!r}; take it out of `tasks` or fill the source")
+            raise UserError(f"{where}: no rows for task {task!r}; remove it from `tasks` or add rows to the source")
     return rows
 
 

@@ -69,7 +69,9 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
         text = prompt(read(path), str(task), language=language(path))
         rows.append(Row(f"{task}/{printable(named[1])}", str(task), text, named[3].lower(), meta))
     if not rows:
-        raise UserError(f"{folder}: no file is named like a kernel of DataRaceBench, e.g. DRB001-antidep1-orig-yes.c")
+        raise UserError(
+            f"{folder}: no file has a name like that of a DataRaceBench kernel, e.g. DRB001-antidep1-orig-yes.c"
+        )
     return rows
 
 
@@ -122,19 +124,19 @@ def frames_of(rows: Iterable[Row]) -> dict[str, Framed]:
         if row.task in LANGUAGES:
             before, _, after = take_apart(row.prompt)
             counts.setdefault(row.task, Counter())[before, after] += 1
-    found = {task: seen.most_common(1)[0][0] for task, seen in counts.items()}
-    return {task: Framed(before, "", after.lstrip("\n")) for task, (before, after) in found.items() if before}
+    frequent = {task: seen.most_common(1)[0][0] for task, seen in counts.items()}
+    return {task: Framed(before, "", after.lstrip("\n")) for task, (before, after) in frequent.items() if before}
 
 
 def reframe(rows: Sequence[Row], frames: dict[str, Framed]) -> list[Row]:
     """The rows with their programs between other words, where `frames` has some for their task."""
-    made = []
+    reframed = []
     for row in rows:
         frame = frames.get(row.task)
         if frame is not None:
             row = replace(row, prompt=f"{frame.before}{take_apart(row.prompt).code.rstrip()}\n{frame.after}")
-        made.append(row)
-    return made
+        reframed.append(row)
+    return reframed
 
 
 def programs(paths: Sequence[Path]) -> list[tuple[Path, str]]:
@@ -154,5 +156,5 @@ def programs(paths: Sequence[Path]) -> list[tuple[Path, str]]:
         else:
             found[path] = SUFFIXES[path.suffix.lower()]
     if not found:
-        raise UserError(f"{', '.join(map(str, paths))}: no C, C++ or Fortran file there")
+        raise UserError(f"{', '.join(map(str, paths))}: no C, C++ or Fortran files there")
     return list(found.items())

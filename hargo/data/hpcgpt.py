@@ -40,7 +40,7 @@ def load(options: DataOptions, tasks: list[str]) -> list[Row]:
     for task in tasks:
         if task not in FILES:
             raise UserError(
-                f"{folder}: the HPC-GPT files have no task {task!r}; take it out of `tasks` or use another data.source"
+                f"{folder}: the HPC-GPT files have no task {task!r}; remove it from `tasks` or use another data.source"
             )
         rows += read_file(folder / FILES[task], task)
     return rows
@@ -50,7 +50,7 @@ def read_file(path: Path, task: str) -> list[Row]:
     """The rows of one file; ids are `<task>/<5-digit row>` with rows counted from 0."""
     if not path.is_file():
         raise UserError(
-            f"{path}: no such file; data.path must hold it for task {task!r}, or take the task out of `tasks`"
+            f"{path}: no such file; data.path must hold it for task {task!r}, or remove the task from `tasks`"
         )
     try:
         value = read_json(path)
@@ -64,7 +64,7 @@ def read_file(path: Path, task: str) -> list[Row]:
 def _row(path: Path, task: str, number: int, item: object) -> Row:
     where = f"{path}, row {number}"
     if not isinstance(item, dict):
-        raise UserError(f"{where}: is {kind(item)}, not an object; mend it or delete the row")
+        raise UserError(f"{where}: is {kind(item)}, not an object; fix it or delete the row")
     for key in KEYS:
         if key not in item:
             raise UserError(f'{where}: key {key!r} is missing; add it ("input" may be empty) or delete the row')
@@ -75,7 +75,7 @@ def _row(path: Path, task: str, number: int, item: object) -> Row:
             raise UserError(f"{where}: key {key!r} holds {kind(value)}; make it a string or delete the row")
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(
-                f"{where}: key {key!r} holds {value}, which is no number; make it a string or delete the row"
+                f"{where}: key {key!r} holds {value}, which is not a number; make it a string or delete the row"
             )
         check_text(str(value), f"{where}: key {key!r}")
     instruction, extra, output = (str(item[key]) for key in KEYS)

@@ -27,18 +27,18 @@ SECONDS = 10.0  # patience for an answer of the hub about one file
 def load(options: DataOptions, tasks: list[str]) -> list[Row]:
     """Rows of `tasks` from the data set `options.path` at `options.revision` (None: its main branch).
 
-    Raises UserError where a file is neither in the cache nor to be had from the hub.
+    Raises UserError where a file is neither in the cache nor available from the hub.
     """
     rows: list[Row] = []
     for task in tasks:
         if task not in FILES:
-            raise UserError(f"hub data set {options.path}: has no task {task!r}; take it out of `tasks`")
+            raise UserError(f"hub data set {options.path}: has no task {task!r}; remove it from `tasks`")
         rows += read_file(_file(options, FILES[task]), task)
     return rows
 
 
 def prefetch(options: DataOptions, tasks: list[str] | None = None) -> list[Path]:
-    """Fetch the files of `tasks` (default: all) into the hub cache; returns where they lie."""
+    """Fetch the files of `tasks` (default: all) into the hub cache; returns their paths."""
     return [_file(options, FILES[task]) for task in tasks or FILES]
 
 
@@ -64,7 +64,7 @@ def _file(options: DataOptions, name: str) -> Path:
     except HfHubHTTPError as error:
         status = error.response.status_code if error.response is not None else "no"
         raise UserError(
-            f"{where}: {name} cannot be fetched, the hub answers {status}; check data.path and data.revision"
+            f"{where}: {name} cannot be fetched, since the hub answers {status}; check data.path and data.revision"
         ) from None
     except (LocalEntryNotFoundError, OSError, ValueError):
         raise UserError(

@@ -160,7 +160,7 @@ def given(rows: list[Row]) -> Split:
         if row.meta.get("split") not in ("train", "eval"):
             raise UserError(
                 f"row {row.id}: meta.split is {row.meta.get('split')!r}, not 'train' or 'eval'; "
-                "set data.protocol to paper or strict for a source that does not split itself"
+                "set data.protocol to paper or strict for a source without a split of its own"
             )
     return _sides(rows, {row.id for row in rows if row.meta["split"] == "eval"})
 

@@ -48,7 +48,7 @@ def load_rows(path: str | Path) -> list[Row]:
         row = _row(value, f"{path}, row {number}")
         if row.id in seen:
             raise UserError(
-                f"{path}, row {number}: id {row.id!r} is that of row {seen[row.id]} too; rename one of them"
+                f"{path}, row {number}: id {row.id!r} is also that of row {seen[row.id]}; rename one of them"
             )
         seen[row.id] = number
         rows.append(row)

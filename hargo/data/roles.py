@@ -75,9 +75,9 @@ def mask(code: str, language: str) -> list[str]:
 
 def roles(code: str, language: str) -> Iterator[tuple[Token, bool]]:
     """Each token with whether it is a name."""
-    found = lines(code, language)
-    words = C_WORDS if language == "c" else FORTRAN_WORDS - {name for line in found for name in declared(line)}
-    for line in found:
+    program = lines(code, language)
+    words = C_WORDS if language == "c" else FORTRAN_WORDS - {name for line in program for name in declared(line)}
+    for line in program:
         yield from zip(line.tokens, _named(line, words, language), strict=True)
 
 

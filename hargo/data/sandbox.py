@@ -1,4 +1,4 @@
-"""Running programs that nobody has read: in a child without network, with limits, that can write to one folder only.
+"""Running programs that nobody has checked: in a child without network, with limits, that can write to one folder only.
 
 Linux only. The child gives up what it may do before it starts the program: a network namespace of its own (so no
 network), a process namespace (so that all it has started dies with it), Landlock rules that allow writing below its
@@ -44,7 +44,7 @@ class Outcome:
 
 
 def why_not() -> str | None:
-    """Why programs cannot be run here, or None."""
+    """The reason why programs cannot be run here, or None."""
     if platform.system() != "Linux":
         return "the sandbox needs Linux"
     with tempfile.TemporaryDirectory(prefix="hargo-sandbox-") as folder:

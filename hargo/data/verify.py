@@ -105,11 +105,11 @@ def toolchain() -> Toolchain:
         if not (lib / "libarcher.so").is_file():
             tried.append(f"{name}: no libarcher.so in {lib}")
             continue
-        found = Toolchain(clang, resources.name, str(lib))
+        tools = Toolchain(clang, resources.name, str(lib))
         with tempfile.TemporaryDirectory(prefix="hargo-verify-") as folder:
-            outcome, detail = _try(found, _PROBE, Path(folder), seconds=30, threads=2)
+            outcome, detail = _try(tools, _PROBE, Path(folder), seconds=30, threads=2)
         if outcome == "clean":
-            return found
+            return tools
         tried.append(f"{name}: {detail or outcome}")
     raise UserError("; ".join([f"no clang with ThreadSanitizer and Archer here; {ADVICE}", *tried]))
 
@@ -126,11 +126,11 @@ def program_of(row: Row) -> str | None:
 
 def choose(rows: Sequence[Row], limit: int | None, everything: bool, seed: int = 0) -> list[Row]:
     """The C rows to run: those labelled no, or all of them; at most `limit`, drawn with the seed, order kept."""
-    found = [row for row in rows if row.task == "race_c" and (everything or label(row.answer) == "no")]
-    if limit is not None and limit < len(found):
-        kept = sorted(random.Random(f"verify/{seed}").sample(range(len(found)), limit))
-        found = [found[i] for i in kept]
-    return found
+    candidates = [row for row in rows if row.task == "race_c" and (everything or label(row.answer) == "no")]
+    if limit is not None and limit < len(candidates):
+        numbers = sorted(random.Random(f"verify/{seed}").sample(range(len(candidates)), limit))
+        candidates = [candidates[i] for i in numbers]
+    return candidates
 
 
 def verify(

@@ -57,7 +57,7 @@ def check_modules(model: Any, names: Sequence[str]) -> None:
         chosen = {path: m for path, m in modules.items() if path == name or path.endswith(f".{name}")}
         if not chosen or not all(isinstance(module, kinds) for module in chosen.values()):
             known = sorted({path.rpartition(".")[2] for path, m in modules.items() if isinstance(m, kinds)})
-            what = "is no linear layer" if chosen else "is not in this model"
+            what = "is not a linear layer" if chosen else "is not in this model"
             raise UserError(f"modules: {name!r} {what}; there are {', '.join(known)}")
         if any(uses[id(module.weight)] > 1 for module in chosen.values()):
             raise UserError(
@@ -96,7 +96,7 @@ class WithoutAdapters:
 
 
 def plain(model: Any) -> Any:
-    """The language model alone: adapters merged into its weights, the critic dropped."""
+    """The language model only: adapters merged into its weights, the critic dropped."""
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()
     if hasattr(model, "value_head"):

@@ -1,8 +1,8 @@
-"""Text stays text: what a message or an answer says never becomes a control token.
+"""Text stays text: the content of a message or an answer never becomes a control token.
 
-A tokenizer reads the spelling of a special token as that token wherever it stands. Programs hold such spellings, and a
-model would see turns that nobody took: `"<|end|><|user|>"` in a string. Here only what the chat template itself writes
-is a control token. Texts without such spellings have the ids that the tokenizer gives them.
+A tokenizer reads the spelling of a special token as that token wherever it stands. Programs contain such spellings, and
+a model would see turns that do not exist: `"<|end|><|user|>"` in a string. Here only what the chat template itself
+writes is a control token. Texts without such spellings have the ids that the tokenizer gives them.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PRIVATE = range(0xF0000, 0x10FFFE)
 def control_tokens(tokenizer: Any) -> dict[str, int]:
     """Spelling -> id of the tokens that must not come from text: special ones and markers of other kinds."""
     template = tokenizer.get_chat_template() if tokenizer.chat_template else ""
-    found = {}
+    controls = {}
     for number, token in tokenizer.added_tokens_decoder.items():
         name = token.content
         marker = MARKER.fullmatch(name) or (BRACKETED.fullmatch(name) and name in template)
         if len(name) >= SHORTEST and (token.special or marker):
-            found[name] = number
-    return found
+            controls[name] = number
+    return controls
 
 
 class Reader:
@@ -106,7 +106,7 @@ class Reader:
     def _specification(self) -> dict[str, Any]:
         if not self.tokenizer.is_fast:
             raise UserError(
-                f"a text spells a control token, which {type(self.tokenizer).__name__} cannot be told to read as text; "
+                f"a text spells a control token, which {type(self.tokenizer).__name__} cannot read as text; "
                 "use a model with a tokenizer.json"
             )
         specification: dict[str, Any] = json.loads(self.tokenizer.backend_tokenizer.to_str())

@@ -95,9 +95,9 @@ def _framed(tokenizer: Any, options: ModelOptions, message: str, *system: str) -
         with _same_random_numbers():
             return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **dated)
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
-        told = " ".join(str(error).split()) or type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         hint = "; set model.system to null if it takes no system prompt" if system else ""
-        raise UserError(f"the model's chat template cannot be applied: {told}{hint}") from None
+        raise UserError(f"the model's chat template cannot be applied: {reason}{hint}") from None
 
 
 @cache
@@ -110,19 +110,19 @@ def _dated(template: str, date: dt.date) -> dict[str, Any]:
 
 
 def _check_template(tokenizer: Any, options: ModelOptions) -> None:
-    """UserError where the chat template drops the question or the system prompt without a word."""
+    """UserError where the chat template silently drops the question or the system prompt."""
     question, rule = PROBE
     parts = (question,) if options.system is None else PROBE
     text = _framed(tokenizer, options, *parts)
     if question not in text:
-        raise UserError("the model's chat template leaves out the user's message; mend chat_template.jinja")
+        raise UserError("the model's chat template leaves out the user's message; fix chat_template.jinja")
     if options.system is not None and rule not in text:
         raise UserError("the model's chat template leaves out the system prompt; set model.system to null")
 
 
 @contextmanager
 def _same_random_numbers() -> Iterator[None]:
-    """Templates may draw from Python's random numbers: always the same ones, and nobody else's."""
+    """Templates may draw from Python's random numbers: always the same ones, with the state restored afterwards."""
     state = random.getstate()
     random.seed(0)
     try:

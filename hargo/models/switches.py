@@ -14,7 +14,7 @@ from hargo.errors import UserError
 
 
 def switch_on(model: Any, compute: ComputeOptions) -> None:
-    """Change `model` in place; UserError where it cannot do what is asked."""
+    """Change `model` in place; UserError where it does not support a switch."""
     if compute.compile:
         compile_parts(model)
     if compute.gradient_checkpointing:
@@ -24,7 +24,7 @@ def switch_on(model: Any, compute: ComputeOptions) -> None:
 
 
 def compile_parts(model: Any) -> None:
-    """Have torch.compile fuse what lies between matrix products: norms and feed-forward parts of every layer.
+    """Make torch.compile fuse what is between matrix products: norms and feed-forward parts of every layer.
 
     Not attention, whose shape is that of the row, and not the few rows of decoding, which have layers of their own.
     """
@@ -48,7 +48,7 @@ def recompute(model: Any) -> None:
     """
     found = layers(model)
     if not model.supports_gradient_checkpointing or not found:
-        raise UserError(f"compute.gradient_checkpointing: {type(model).__name__} cannot do it; set it false")
+        raise UserError(f"compute.gradient_checkpointing: {type(model).__name__} does not support it; set it to false")
     for layer in found:
         layer.forward = _recomputed(layer.forward)
 

@@ -25,7 +25,7 @@ def rewards(names: Sequence[str], outputs: Sequence[str], references: Sequence[s
     values: list[float | None] = [None] * len(names)
     for name in sorted(set(names)):
         mine = [i for i, other in enumerate(names) if other == name]
-        made = load(name).reward([outputs[i] for i in mine], [references[i] for i in mine])
-        for i, value in zip(mine, made, strict=True):
+        part = load(name).reward([outputs[i] for i in mine], [references[i] for i in mine])
+        for i, value in zip(mine, part, strict=True):
             values[i] = float(value) if value is not None and math.isfinite(value) else None
     return values

@@ -87,7 +87,7 @@ class Task:
 
     @property
     def counted_in(self) -> Pool | None:
-        """Where its confusion counts go: a shared pool, or one of its own; None where it has no classes."""
+        """The pool of its confusion counts: a shared pool, or one of its own; None where it has no classes."""
         if self.positive is None:
             return None
         return self.pool or Pool(self.name, self.title)

@@ -24,8 +24,8 @@ _WORD = re.compile(rf"(?<!{_PART}){_LABEL}(?!{_PART})")
 
 def label(reference: str) -> str | None:
     """The label of a reference: its first word that is yes or no. Some rows go on with code or chatter."""
-    found = _WORD.search(reference)
-    return found.group(1).lower() if found else None
+    match = _WORD.search(reference)
+    return match.group(1).lower() if match else None
 
 
 def reward(outputs: Sequence[str], references: Sequence[str]) -> list[float | None]:

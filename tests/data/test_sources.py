@@ -157,7 +157,7 @@ ROW = {"id": "plp/0", "task": "plp", "prompt": "Q", "answer": "A", "meta": {}}
         ({**ROW, "label": "yes"}, "unknown key 'label'"),
         ({"id": "a"}, "'task' is missing"),
         ({**ROW, "prompt": "\ud800"}, r"half a surrogate pair (\ud800)"),
-        (ROW, "id 'plp/0' is that of row 1 too"),
+        (ROW, "id 'plp/0' is also that of row 1"),
     ],
 )
 def test_a_row_that_is_none_is_named(tmp_path: Path, row: object, words: str) -> None:

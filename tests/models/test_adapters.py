@@ -61,9 +61,9 @@ def test_the_saved_model_is_the_trained_one(tmp_path: Path, family: str, modules
         ("gpt2", ["wte"], "'wte' shares its weight"),
         ("llama", ["q_proj", "query"], "'query' is not in this model; there are .*q_proj"),
         ("llama", ["all-linear"], "'all-linear' is not in this model"),
-        ("llama", ["mlp"], "'mlp' is no linear layer"),
-        ("llama", ["norm"], "'norm' is no linear layer"),
-        ("lfm2", ["conv"], "'conv' is no linear layer"),
+        ("llama", ["mlp"], "'mlp' is not a linear layer"),
+        ("llama", ["norm"], "'norm' is not a linear layer"),
+        ("lfm2", ["conv"], "'conv' is not a linear layer"),
         ("gpt2", ["q_proj"], "there are c_attn, c_fc, c_proj"),
     ],
 )

@@ -132,7 +132,7 @@ def test_scripts_are_shown_without_submitting(cluster: Cluster, tmp_path: Path):
     assert "wckey" not in run.told, run.told
     assert "--target-jobs 'gpus:'" in run.told
     run = Run(cluster, tmp_path, VARIED, "--submitit-script", "gpu")
-    assert run.wait() == 1 and "no job of a rule 'gpu' would be submitted; of these would: gpus, memory" in run.told
+    assert run.wait() == 1 and "no job of rule 'gpu' would be submitted, only jobs of: gpus, memory" in run.told
 
 
 def test_a_key_of_the_accounting_is_sent_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -77,7 +77,7 @@ def test_a_killed_snakemake_is_followed_by_one_that_takes_its_jobs_over(cluster:
     run = Run(cluster, tmp_path, None, "--rerun-incomplete")
     assert run.wait() == 0, run.told
     # what is done was noted by its own job
-    assert run.told.count("of an earlier Snakemake does this already") == 2 and run.calls("sbatch") == 0, run.told
+    assert run.told.count("of an earlier Snakemake already does this") == 2 and run.calls("sbatch") == 0, run.told
     assert starts(tmp_path) == [1, 1, 1]
 
 
@@ -89,7 +89,7 @@ def test_jobs_left_behind_that_do_something_else_are_cancelled(cluster: Cluster,
     subprocess.run([sys.executable, "-m", "snakemake", "--unlock", "--quiet", "all"], cwd=tmp_path, check=True)
     run = Run(cluster, tmp_path, sleepers(1, params=2), "--rerun-incomplete")
     assert run.wait() == 0, run.told
-    assert run.calls("sbatch") == 1 and run.told.count("which does something else") == 3, run.told
+    assert run.calls("sbatch") == 1 and run.told.count("which does something different") == 3, run.told
     eventually(lambda: not cluster.command("squeue", "-h"), 30)
 
 
