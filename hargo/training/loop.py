@@ -72,12 +72,7 @@ def run(update: Update, batches: Batches, plan: Plan, folder: Path, keep: Callab
     On SIGTERM or SIGUSR2 it finishes the step, writes a checkpoint and raises Interrupted.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    state = checkpoint.load_newest(folder, update.model, update.optimizers, lambda s: _leads_on(plan, folder, s))
-    begin, tokens = 0, 0
-    if state is not None:
-        begin, tokens = state["step"], state["tokens"]
-        batches.method.load_state_dict(state["method"])
-        logger.info("%s: resuming after step %d of %d from %s", plan.title, begin, plan.total, folder)
+    begin, tokens = _resume(update, batches, plan, folder)
     log = StepLog(folder, begin, plan.total, plan.title)
     reason = next((ended for record in log.resumed if (ended := _ends(plan, record))), None)
     try:
@@ -110,6 +105,16 @@ def run(update: Update, batches: Batches, plan: Plan, folder: Path, keep: Callab
     if reason:
         logger.info("%s: ended early, %s", plan.title, reason)
     _check_kept(plan, folder, tokens)
+
+
+def _resume(update: Update, batches: Batches, plan: Plan, folder: Path) -> tuple[int, int]:
+    """Restore the newest checkpoint that the plan can resume from; steps taken and tokens learned from so far."""
+    state = checkpoint.load_newest(folder, update.model, update.optimizers, lambda s: _leads_on(plan, folder, s))
+    if state is None:
+        return 0, 0
+    batches.method.load_state_dict(state["method"])
+    logger.info("%s: resuming after step %d of %d from %s", plan.title, state["step"], plan.total, folder)
+    return state["step"], state["tokens"]
 
 
 def _leads_on(plan: Plan, folder: Path, state: dict[str, Any]) -> bool:
