@@ -425,7 +425,7 @@ def test_short_forms_mean_what_people_mean() -> None:
         ({"rl": {"lam": 0.1}}, "it belongs to methods.ppo"),
         ({"rl": {"bta": 0.1}}, "unknown key in rl 'bta'; did you mean 'beta'?"),
         ({"methods": ["grpo", "harg"]}, "unknown method 'harg'; did you mean 'hargo'?"),
-        ({"sft": False}, "nothing to report on; give a section `sft`, or methods"),
+        ({"sft": False}, "there is nothing to report on; add a section `sft`, or methods"),
     ],
 )
 def test_first_mistakes_get_the_fix_in_words(value: dict[str, Any], words: str) -> None:

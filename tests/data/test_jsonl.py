@@ -83,7 +83,7 @@ def test_a_split_of_ones_own_needs_its_column(tmp_path: Path) -> None:
 
 def test_a_study_of_ones_own_rows_names_its_tasks(tmp_path: Path) -> None:
     value = {"name": "mine", "pretrain": {}, "data": {"source": "jsonl", "path": str(tmp_path)}}
-    with pytest.raises(UserError, match="does not say which tasks it has; name them"):
+    with pytest.raises(UserError, match="does not declare its tasks; list them"):
         study_from(value, "study.yaml")
     study = study_from({**value, "tasks": ["race_c"]}, "study.yaml")
     with pytest.raises(UserError, match="neither a file of JSON lines nor a folder"):

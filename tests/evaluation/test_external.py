@@ -89,7 +89,7 @@ def test_scrubbed_sample_compiles(shared_data: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_kernels_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="named like a kernel"):
+    with pytest.raises(UserError, match="no file has a name like that of a DataRaceBench kernel"):
         drb.load(options(tmp_path), BOTH)
     with pytest.raises(UserError, match="no such folder"):
         drb.load(options(tmp_path / "absent"), BOTH)

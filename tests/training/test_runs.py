@@ -87,7 +87,7 @@ def test_a_run_keeps_what_it_was_at_the_tokens_where_others_start(start, tmp_pat
     load_model(kept, torch.device("cpu"))
     train(study, "grpo", 0, Places(kept, start / "data", tmp_path / "rl", tmp_path / "rl" / "checkpoints"))
     beyond = tiny.study(sft={**SFT, "max_steps": 6}, methods={"grpo": {"start": f"sft@{10 * sum(tokens)}"}})
-    with pytest.raises(UserError, match=f"learned from {sum(tokens)} tokens, and another run starts from it at"):
+    with pytest.raises(UserError, match=f"trained on {sum(tokens)} tokens, but another run starts from it at"):
         train(beyond, "sft", 0, Places(start / "base", start / "data", out, out / "checkpoints"))
 
 
