@@ -262,7 +262,11 @@ class Study(o.Options):
             raise KeyProblem(("methods", name, "start"), f"methods.{name}: {error}") from None
         if start.run != BASE:
             return start
-        return replace(start, run="pretrain" if "pretrain" in names and name != "pretrain" else None)
+        run = "pretrain" if "pretrain" in names and name != "pretrain" else None
+        if run is None and start.tokens is not None:
+            told = f"start {text!r} needs a run that keeps models, and this study does not pre-train its base model"
+            raise KeyProblem(("methods", name, "start"), f"methods.{name}: {told}; write `start: base`")
+        return replace(start, run=run)
 
     @property
     def reported(self) -> list[str]:

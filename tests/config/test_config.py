@@ -432,3 +432,27 @@ def test_first_mistakes_get_the_fix_in_words(value: dict[str, Any], words: str) 
     with pytest.raises(UserError) as error:
         study_from({"name": "x", "pretrain": {}, **value}, "study.yaml")
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ("hrgo", "methods.grpo.start: unknown run 'hrgo'; did you mean 'hargo'?"),
+        ("hargo", "methods.grpo.start: runs start from one another: grpo from hargo from grpo"),
+        ("x@", "start 'x@' is neither a run, such as sft, nor RUN@TOKENS"),
+        (3, "`start` must be the name of a run"),
+    ],
+)
+def test_a_start_that_cannot_be_is_one_line(start: Any, words: str) -> None:
+    methods = {"grpo": {"start": start}, "hargo": {"start": "grpo"}}
+    with pytest.raises(UserError) as error:
+        study_from({"name": "x", "pretrain": {}, "methods": methods}, "study.yaml")
+    assert words in str(error.value)
+
+
+def test_the_base_model_has_token_counts_only_where_it_is_pre_trained() -> None:
+    methods = {"grpo": {"start": "base@500"}}
+    assert str(study_from({"name": "x", "pretrain": {}, "methods": methods}, "").runs()["grpo"].start) == "pretrain@500"
+    model = {"source": "folder", "path": "somewhere"}
+    with pytest.raises(UserError, match="does not pre-train its base model; write `start: base`"):
+        study_from({"name": "x", "model": model, "methods": methods}, "")
