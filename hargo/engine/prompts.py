@@ -50,7 +50,8 @@ def next_logits(model: Any, prompts: Sequence[list[int]], pad: int | None = None
     """
     can = capability(model)
     if can.packs:
-        return torch.cat([_packed(model, part) for part in _within(prompts, ROW_TOKENS)])
+        parts = consecutive([len(prompt) for prompt in prompts], ROW_TOKENS)
+        return torch.cat([_packed(model, [prompts[i] for i in part]) for part in parts])
     if can.pads:
         return _padded(model, prompts, pad)
     return torch.cat([_padded(model, [prompt], pad) for prompt in prompts])
@@ -70,15 +71,21 @@ def _padded(model: Any, prompts: Sequence[list[int]], pad: int | None) -> Tensor
     return last_logits(model(input_ids=rows.ids, **more))
 
 
-def _within(prompts: Sequence[list[int]], most: int) -> list[list[list[int]]]:
-    """Consecutive prompts of `most` tokens together; a longer one by itself."""
-    parts: list[list[list[int]]] = []
-    room = 0
-    for prompt in prompts:
-        if parts and len(prompt) <= room:
-            parts[-1].append(prompt)
+def consecutive(costs: Sequence[int], room: int, most: int | None = None) -> list[list[int]]:
+    """Runs of consecutive indices whose costs are at most `room` together, and of at most `most` indices if given.
+
+    An index that costs more is by itself.
+
+    >>> consecutive([3, 3, 9, 1, 1, 1], 6, 2)
+    [[0, 1], [2], [3, 4], [5]]
+    """
+    parts: list[list[int]] = []
+    left = 0
+    for index, cost in enumerate(costs):
+        if parts and cost <= left and (most is None or len(parts[-1]) < most):
+            parts[-1].append(index)
+            left -= cost
         else:
-            parts.append([prompt])
-            room = most
-        room -= len(prompt)
+            parts.append([index])
+            left = room - cost
     return parts

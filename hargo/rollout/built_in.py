@@ -14,6 +14,7 @@ import torch
 
 from hargo.config.options import SamplerOptions
 from hargo.engine.layout import Past
+from hargo.engine.prompts import consecutive
 from hargo.errors import UserError
 from hargo.models.load import stop_ids
 from hargo.rollout import packed
@@ -81,26 +82,12 @@ class BuiltIn:
         if way.kind == "packed":  # nothing is padded: answers of like length go together, the longest decides the steps
             order = sorted(pending, key=lambda i: (requests[i].limit, len(requests[i].prompt)))
             costs = [len(requests[i].prompt) + samples * requests[i].limit for i in order]
-            batches = _within(costs, samples, self.batch_tokens, self.batch_rows)
+            batches = consecutive(costs, self.batch_tokens, self.batch_rows // samples)
         else:
             order = sorted(pending, key=lambda i: len(requests[i].prompt))
             lengths = [(len(requests[i].prompt), requests[i].limit) for i in order]
             batches = _alike(lengths, samples, self.batch_tokens, self.batch_rows, way.pads)
         return [[order[k] for k in batch] for batch in batches]
-
-
-def _within(costs: list[int], samples: int, batch_tokens: int, batch_rows: int) -> list[list[int]]:
-    """Consecutive runs of prompts within the bounds; `costs`: cache positions of a prompt and its answers."""
-    batches: list[list[int]] = []
-    room = 0
-    for index, cost in enumerate(costs):
-        if batches and cost <= room and (len(batches[-1]) + 1) * samples <= batch_rows:
-            batches[-1].append(index)
-            room -= cost
-        else:
-            batches.append([index])
-            room = batch_tokens - cost
-    return batches
 
 
 def _alike(
