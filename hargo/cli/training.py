@@ -23,8 +23,7 @@ from hargo.errors import UserError
 from hargo.layout import StudyFolder
 
 if TYPE_CHECKING:
-    from hargo.config import Study
-    from hargo.config.runs import Run, Start
+    from hargo.config.runs import Start
 
 
 def methods(
@@ -52,7 +51,10 @@ def train(
     """Train one run of a study: pre-training, SFT, or a method from the run that it starts from."""
     study = read_study(config)
     runs, at = study.runs(), StudyFolder.of(study)
-    run = _known(name, config, study)
+    try:
+        run = study.run(name)
+    except UserError as error:
+        raise UserError(f"{config}: {error}") from None
     model = model or _there(at.start_of(run, seed, runs), run.start, config)
     if run.trainer.pairs:
         pairs = pairs or at.pairs(run.start, seed)
@@ -68,19 +70,6 @@ def train(
     else:
         where = at.evaluation(name, seed)
         say_next(f"hargo evaluate --config {config} --model {out / 'model'} --data {data or at.data} --out {where}")
-
-
-def _known(name: str, config: Path, study: Study) -> Run:
-    """The run of a study; UserError where it has none of that name."""
-    from hargo.config import METHODS
-    from hargo.config.study import unknown
-
-    runs = study.runs()
-    if name not in runs and name in METHODS:
-        raise UserError(f"{config}: {name} is not in this study; add it to `methods`")
-    if name not in runs:
-        raise UserError(f"{config}: {unknown('run of this study', name, runs)}")
-    return runs[name]
 
 
 def _there(model: Path, start: Start, config: Path) -> Path:

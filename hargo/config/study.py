@@ -253,6 +253,16 @@ class Study(o.Options):
             runs[name] = Run(name, method, spec, self._start(name, spec, names), self.method(name), seeds)
         return ordered(runs)
 
+    def run(self, name: str) -> Run:
+        """One of `runs`; UserError where there is none of that name."""
+        runs = self.runs()
+        if name in runs:
+            return runs[name]
+        missing = name in METHODS
+        raise UserError(
+            f"{name} is not in this study; add it to `methods`" if missing else unknown("run of this study", name, runs)
+        )
+
     def _start(self, name: str, spec: MethodSpec, names: list[str]) -> Start:
         """What a run starts from: as the study says, else as the registry does, as far as the study has it."""
         text = self.methods.get(name, {}).get("start", spec.start if spec.start in names else BASE)

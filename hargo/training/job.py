@@ -17,7 +17,6 @@ import torch
 from hargo import provenance
 from hargo.config import Study
 from hargo.config.code import stage_code
-from hargo.config.problems import unknown
 from hargo.config.registry import resolve
 from hargo.config.runs import Run
 from hargo.engine.capability import capability
@@ -59,13 +58,7 @@ def train(study: Study, name: str, seed: int, places: Places) -> None:
 
     UserError for what the user can fix; Interrupted where it was told to stop, with a checkpoint to resume from.
     """
-    try:
-        runs = study.runs()
-    except ValueError as error:
-        raise UserError(str(error)) from None
-    if name not in runs:
-        raise UserError(unknown("run of this study", name, runs))
-    run = runs[name]
+    run = study.run(name)
     if run.trainer.pairs and places.pairs is None:
         raise UserError(
             f"{name} learns from pairs of answers; give their folder, made by `hargo preferences`, with --pairs"
