@@ -50,10 +50,6 @@ class OptimOptions(Options):
         """The adapters that are trained in place of the model's own weights, if any."""
         return None
 
-    def planned(self, per_epoch: int) -> int:
-        """Optimiser steps of a whole run, of which an epoch is `per_epoch`."""
-        raise NotImplementedError
-
 
 class EpochOptions(OptimOptions):
     """For runs that are measured in passes over their rows."""
@@ -62,6 +58,7 @@ class EpochOptions(OptimOptions):
     max_steps: PositiveInt | None = Field(None, description="Stop after this many steps, if that is sooner.")
 
     def planned(self, per_epoch: int) -> int:
+        """Optimiser steps of a whole run, of which an epoch is `per_epoch`."""
         steps = self.epochs * per_epoch
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
@@ -75,6 +72,7 @@ class PretrainOptions(OptimOptions):
     repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
 
     def planned(self, per_epoch: int) -> int:
+        """Optimiser steps of a whole run, however many are an epoch."""
         return self.steps
 
 
