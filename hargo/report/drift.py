@@ -80,7 +80,7 @@ def _of_run(study: Study, name: str, run: dict[str, Any]) -> Iterator[Departure]
     elif name == "preferences":
         yield from (f for f in _section(study.rl, recorded.get("rl"), "rl") if f[0].removeprefix("rl.") in _PAIRS)
     else:
-        was, now = ((value.get("methods") or {}).get(name) or {} for value in (recorded, study.model_dump()))
+        was, now = (recorded.get("methods") or {}).get(name) or {}, study.methods.get(name, {})
         for key in OF_A_RUN:
             values = was.get(key, name), now.get(key, name)
             if values[0] != values[1]:

@@ -84,10 +84,11 @@ class Results:
         """Models by method, then baselines by name."""
         return {**self.models, **{name: [model] for name, model in self.baselines.items()}}
 
-    @property
+    @cached_property
     def subject(self) -> str | None:
         """The run that the report asks about."""
-        return self.study.subject if self.study.subject in self.models else None
+        subject = self.study.subject
+        return subject if subject in self.models else None
 
     @cached_property
     def references(self) -> list[str]:

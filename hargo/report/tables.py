@@ -107,11 +107,12 @@ def _method_row(results: Results, method: str, models: Sequence[Model], kind: st
 def ablation(results: Results) -> list[Row]:
     """First reference, rival, subject, ablations and controls, with the paper's values."""
     shown = [m for m in results.models if m in results.featured or m in results.ablations]
-    return [_method_row(results, method, results.models[method], _role(results, method)) for method in shown]
+    starts = {run.start.run for run in results.study.runs().values()}
+    return [_method_row(results, name, results.models[name], _role(results, name, starts)) for name in shown]
 
 
-def _role(results: Results, method: str) -> str:
-    if any(run.start.run == method for run in results.study.runs().values()):
+def _role(results: Results, method: str, starts: set[str | None]) -> str:
+    if method in starts:
         return "start"
     if results.kind(method) == "control":
         return "control"

@@ -26,7 +26,7 @@ from hargo.io import write_json, write_text
 from hargo.methods.base import Method
 from hargo.models.adapt import WithoutAdapters, add_adapters, plain
 from hargo.models.encode import Example
-from hargo.models.load import check_context, deterministic, load_model, load_tokenizer
+from hargo.models.load import check_context, deterministic, load_model, load_tokenizer, save_model
 from hargo.rollout import can_sample
 from hargo.training import checkpoint, loop, outputs
 from hargo.training.batch import Batches
@@ -157,7 +157,7 @@ class Job:
 
     def keep(self, folder: Path) -> None:
         """Write the model as it is now to `folder`."""
-        outputs.save_model(folder, plain(self.model), self.tokenizer)
+        save_model(folder, plain(self.model), self.tokenizer)
 
     def _finish(self, folder: Path, budget: int) -> None:
         """Write the outputs. Until they are kept in `folder` the last checkpoint is what they can be made of again."""
