@@ -40,6 +40,16 @@ class StudyFolder:
         return self.root / "audit"
 
     @property
+    def verify(self) -> Path:
+        """Labels compared with a race detector."""
+        return self.root / "verify"
+
+    @property
+    def prefetch(self) -> Path:
+        """Marks of what was fetched from the network."""
+        return self.root / "prefetch"
+
+    @property
     def base(self) -> Path:
         """The base model as it was prepared."""
         return self.root / "model" / "base"

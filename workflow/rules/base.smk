@@ -5,7 +5,7 @@ if study.model.source in ("hub", "package"):
 
     rule prefetch_model:
         output:
-            touch("<results>/prefetch/model.done"),
+            touch(str(FOLDER.prefetch / "model.done")),
         log:
             "<logs>/prefetch_model.log",
         benchmark:
@@ -32,7 +32,7 @@ if study.model.source in ("hub", "package"):
 rule base_model:
     input:
         prefetched=(
-            "<results>/prefetch/model.done"
+            str(FOLDER.prefetch / "model.done")
             if study.model.source in ("hub", "package")
             else []
         ),

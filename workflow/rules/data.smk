@@ -5,7 +5,7 @@ if study.data.source == "hub":
 
     rule prefetch_data:
         output:
-            touch("<results>/prefetch/data.done"),
+            touch(str(FOLDER.prefetch / "data.done")),
         log:
             "<logs>/prefetch_data.log",
         benchmark:
@@ -29,7 +29,9 @@ if study.data.source == "hub":
 
 rule data:
     input:
-        prefetched="<results>/prefetch/data.done" if study.data.source == "hub" else [],
+        prefetched=(
+            str(FOLDER.prefetch / "data.done") if study.data.source == "hub" else []
+        ),
         files=DATA_FILES,
     output:
         train=str(FOLDER.data / "train.jsonl"),
@@ -95,9 +97,9 @@ rule verify:
         train=rules.data.output.train,
         eval=rules.data.output.eval,
     output:
-        json="<results>/verify/verify.json",
-        text="<results>/verify/verify.md",
-        verdicts="<results>/verify/verdicts.jsonl",
+        json=str(FOLDER.verify / "verify.json"),
+        text=str(FOLDER.verify / "verify.md"),
+        verdicts=str(FOLDER.verify / "verdicts.jsonl"),
     log:
         "<logs>/verify.log",
     benchmark:
