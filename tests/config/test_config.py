@@ -12,22 +12,13 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from places import ROOT
+from refused import SCRATCH, message
 
 from hargo.config import METHODS, TASKS, Study, load_study, study_from, study_schema
 from hargo.config.loading import merge
 from hargo.errors import UserError
 
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
-SCRATCH: dict[str, Any] = {"name": "x", "data": {"protocol": "given"}, "pretrain": {}}
-
-
-def message(**sections: Any) -> str:
-    """The error of a scratch study with these sections."""
-    with pytest.raises(UserError) as caught:
-        study_from({**SCRATCH, **sections}, "study.yaml")
-    text = str(caught.value)
-    assert "\n" not in text and text.startswith("study.yaml: ")
-    return text
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
@@ -377,27 +368,6 @@ def test_whatever_a_study_says_is_read_or_refused_in_one_line(sections: dict[str
         study_from({**SCRATCH, **sections}, "study.yaml")
     except UserError as error:
         assert "\n" not in str(error)
-
-
-@pytest.mark.parametrize(
-    ("methods", "words"),
-    [
-        ({"dapo": {"task_weights": {"race-c": 2}}}, "unknown task in methods.dapo 'race-c'; did you mean 'race_c'?"),
-        ({"oracle": {"task_weights": {"race_f": 2}}}, "unknown task in methods.oracle 'race_f'"),
-        ({"ppo": {"eps": 0.1}}, "unknown key in methods.ppo 'eps'"),
-        ({"dr_grpo": {"eps": 0.1}}, "unknown key in methods.dr_grpo 'eps'"),
-        ({"rloo": {"eps": 0.1}}, "unknown key in methods.rloo 'eps'"),
-        ({"dpo": {"temperature": 0.7}}, "unknown key in methods.dpo 'temperature'"),
-        ({"kto": {"group_size": 2}}, "unknown key in methods.kto 'group_size'"),
-        ({"simpo": {"max_new_tokens": {"race_c": 4}}}, "unknown key in methods.simpo 'max_new_tokens'"),
-        ({"b1": {"alpha": 0.3}}, "methods.b1: `alpha` has no effect with weighting 'd'; remove it"),
-        ({"b2": {"alpha": 0.3}}, "methods.b2: `alpha` has no effect with weighting 'c'; remove it"),
-        ({"b1": {"frozen": 0.3}}, "methods.b1: `frozen` has no effect with weighting 'd'; remove it"),
-        ({"frozen_c": {"rho": 0.3}}, "methods.frozen_c: `rho` has no effect together with `frozen`"),
-    ],
-)
-def test_options_without_effect_are_refused(methods: dict[str, Any], words: str) -> None:
-    assert words in message(methods=methods)
 
 
 def test_a_preset_may_weigh_tasks_that_a_study_lacks() -> None:

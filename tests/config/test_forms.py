@@ -1,10 +1,11 @@
-"""What people write and mean: short forms, first mistakes, and the starts of runs."""
+"""What people write and mean: short forms, first mistakes, the starts of runs, options without effect."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from refused import message
 
 from hargo.config import study_from
 from hargo.errors import UserError
@@ -34,9 +35,7 @@ def test_short_forms_mean_what_people_mean() -> None:
     ],
 )
 def test_first_mistakes_get_the_fix_in_words(value: dict[str, Any], words: str) -> None:
-    with pytest.raises(UserError) as error:
-        study_from({"name": "x", "pretrain": {}, **value}, "study.yaml")
-    assert words in str(error.value)
+    assert words in message(**value)
 
 
 @pytest.mark.parametrize(
@@ -49,10 +48,7 @@ def test_first_mistakes_get_the_fix_in_words(value: dict[str, Any], words: str) 
     ],
 )
 def test_a_start_that_cannot_be_is_one_line(start: Any, words: str) -> None:
-    methods = {"grpo": {"start": start}, "hargo": {"start": "grpo"}}
-    with pytest.raises(UserError) as error:
-        study_from({"name": "x", "pretrain": {}, "methods": methods}, "study.yaml")
-    assert words in str(error.value)
+    assert words in message(methods={"grpo": {"start": start}, "hargo": {"start": "grpo"}})
 
 
 def test_the_base_model_has_token_counts_only_where_it_is_pre_trained() -> None:
@@ -61,3 +57,24 @@ def test_the_base_model_has_token_counts_only_where_it_is_pre_trained() -> None:
     model = {"source": "folder", "path": "somewhere"}
     with pytest.raises(UserError, match="does not pre-train its base model; write `start: base`"):
         study_from({"name": "x", "model": model, "methods": methods}, "")
+
+
+@pytest.mark.parametrize(
+    ("methods", "words"),
+    [
+        ({"dapo": {"task_weights": {"race-c": 2}}}, "unknown task in methods.dapo 'race-c'; did you mean 'race_c'?"),
+        ({"oracle": {"task_weights": {"race_f": 2}}}, "unknown task in methods.oracle 'race_f'"),
+        ({"ppo": {"eps": 0.1}}, "unknown key in methods.ppo 'eps'"),
+        ({"dr_grpo": {"eps": 0.1}}, "unknown key in methods.dr_grpo 'eps'"),
+        ({"rloo": {"eps": 0.1}}, "unknown key in methods.rloo 'eps'"),
+        ({"dpo": {"temperature": 0.7}}, "unknown key in methods.dpo 'temperature'"),
+        ({"kto": {"group_size": 2}}, "unknown key in methods.kto 'group_size'"),
+        ({"simpo": {"max_new_tokens": {"race_c": 4}}}, "unknown key in methods.simpo 'max_new_tokens'"),
+        ({"b1": {"alpha": 0.3}}, "methods.b1: `alpha` has no effect with weighting 'd'; remove it"),
+        ({"b2": {"alpha": 0.3}}, "methods.b2: `alpha` has no effect with weighting 'c'; remove it"),
+        ({"b1": {"frozen": 0.3}}, "methods.b1: `frozen` has no effect with weighting 'd'; remove it"),
+        ({"frozen_c": {"rho": 0.3}}, "methods.frozen_c: `rho` has no effect together with `frozen`"),
+    ],
+)
+def test_options_without_effect_are_refused(methods: dict[str, Any], words: str) -> None:
+    assert words in message(methods=methods)
