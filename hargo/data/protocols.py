@@ -181,6 +181,13 @@ def limit(rows: list[Row], size: int | None, seed: int, side: str) -> list[Row]:
     return [row for row in rows if row.id in kept]
 
 
+def reserve(rows: list[Row], share: float, seed: int) -> tuple[list[Row], list[Row]]:
+    """Two parts without a row in common, the second with this share of each task, drawn with the seed; order kept."""
+    reserved = limit(rows, round(share * len(rows)), seed, "reserved")
+    kept = {row.id for row in reserved}
+    return [row for row in rows if row.id not in kept], reserved
+
+
 def _sides(rows: list[Row], chosen: set[str]) -> Split:
     return Split(
         train=[row for row in rows if row.id not in chosen],

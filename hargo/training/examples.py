@@ -8,8 +8,8 @@ from typing import Any
 
 from hargo import tasks
 from hargo.config import Study
-from hargo.config.options import OptimOptions
-from hargo.data.protocols import limit
+from hargo.config.options import OptimOptions, PostTrainingOptions
+from hargo.data.protocols import limit, reserve
 from hargo.data.records import load_rows
 from hargo.models.encode import Example, encode
 
@@ -22,9 +22,16 @@ def answer_limit(task: str, limits: dict[str, int]) -> int:
 
 
 def training_examples(study: Study, tokenizer: Any, data: Path, options: OptimOptions) -> list[Example]:
-    """What a stage learns from: the rows of data/train.jsonl of the study's tasks, within the stage's limits."""
+    """What a stage learns from: the rows of data/train.jsonl of the study's tasks, within the stage's limits.
+
+    Where the study reserves a share of them for the methods after SFT, these get that share and the others the rest.
+    """
     rows = [row for row in load_rows(data / "train.jsonl") if row.task in study.tasks]
-    rows = limit(rows, getattr(options, "train_limit", None), study.data.split_seed, "rl")
+    seed = study.data.split_seed
+    if study.data.rl_share is not None:
+        first, reserved = reserve(rows, study.data.rl_share, seed)
+        rows = reserved if isinstance(options, PostTrainingOptions) else first
+    rows = limit(rows, getattr(options, "train_limit", None), seed, "rl")
     return drop_long(encode(tokenizer, rows, study.model), options)
 
 

@@ -180,6 +180,16 @@ def test_similarity_is_that_of_the_textbook_table(a: tuple[str, ...], b: tuple[s
     assert similarity(a, b) == (2 * plain_lcs(a, b) / (len(a) + len(b)) if a or b else 1)
 
 
+@given(share=st.floats(0.01, 0.99), seed=st.integers(0, 9))
+def test_reserved_rows_are_a_share_of_each_task_and_nobody_elses(share: float, seed: int) -> None:
+    rows = [Row(f"{task}/{k}", task, "p", "a") for task, size in {"x": 40, "y": 11}.items() for k in range(size)]
+    first, reserved = protocols.reserve(rows, share, seed)
+    assert sorted(row.id for row in [*first, *reserved]) == sorted(row.id for row in rows)
+    assert len(reserved) == round(share * len(rows))
+    for task, size in {"x": 40, "y": 11}.items():
+        assert abs(sum(row.task == task for row in reserved) - share * size) <= 1
+
+
 @settings(max_examples=50)
 @given(st.lists(sequences, min_size=1, max_size=8))
 def test_groups_are_the_connected_near_pairs(view: list[tuple[str, ...]]) -> None:

@@ -14,7 +14,14 @@ from pydantic import BaseModel, ValidationError
 
 from hargo import tasks
 from hargo.config import METHODS
-from hargo.config.options import OptimOptions, RLOptions
+from hargo.config.options import (
+    OptimOptions,
+    PolicyOptions,
+    PreferenceOptions,
+    PretrainOptions,
+    RLOptions,
+    SFTOptions,
+)
 from hargo.data.records import Row, save_rows
 from hargo.engine.pack import Group
 from hargo.io import read_jsonl
@@ -45,6 +52,7 @@ OTHER: dict[str, Callable[[Any], Any]] = {
     "schedule_steps": lambda x: 200,
     "prompts_per_step": lambda x: x + 1,
     "batch_size": lambda x: x + 1,
+    "average": lambda x: "answers",
     "repeat": lambda x: {"race_c": 2},
     "beta": lambda x: 2 * x + 1,
     "group_size": lambda x: x + 1,
@@ -101,6 +109,19 @@ def data(tmp_path_factory) -> Path:
         rows.append(Row(f"{name}/{number:05d}", name, row.prompt * (1 + number % 3), row.answer, {"split": "train"}))
     save_rows(folder / "train.jsonl", rows)
     return folder
+
+
+def test_sft_and_the_methods_after_it_may_learn_from_different_rows(start: Path, data: Path) -> None:
+    tokenizer = load_tokenizer(start / "sft" / "model")
+
+    def ids(options: OptimOptions, share: float | None) -> set[str]:
+        study = tiny.study(tasks=["race_c", "race_fortran"], data={"rl_share": share})
+        return {example.row.id for example in training_examples(study, tokenizer, data, options)}
+
+    of_sft, of_rl = ids(SFTOptions(), 0.5), ids(PolicyOptions(), 0.5)
+    assert of_sft and of_rl and not of_sft & of_rl
+    assert of_sft | of_rl == ids(SFTOptions(), None) == ids(PolicyOptions(), None)
+    assert of_sft == ids(PretrainOptions(), 0.5) and of_rl == ids(PreferenceOptions(), 0.5)
 
 
 @pytest.fixture(autouse=True)

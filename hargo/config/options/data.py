@@ -60,6 +60,13 @@ class DataOptions(Options):
     train_limit: PositiveInt | None = Field(
         None, description="Keep at most this many training rows (stratified by task), which sets the size of a study."
     )
+    rl_share: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Share of the training rows of each task that only the methods after SFT learn from, while SFT and "
+        "pre-training learn from the others. By default all learn from all of them.",
+    )
     eval_limit: PositiveInt | None = Field(None, description="Keep at most this many evaluation rows.")
     columns: Annotated[ColumnOptions, BelongsTo("source", ("jsonl",), others=("embedded", "hpcgpt", "drb", "hub"))] = (
         ColumnOptions()

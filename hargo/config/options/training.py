@@ -82,6 +82,11 @@ class SFTOptions(EpochOptions):
     epochs: PositiveInt = 2
     repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
     batch_size: PositiveInt = Field(4, description="Rows per step.")
+    average: Literal["tokens", "answers"] = Field(
+        "tokens",
+        description="What the loss averages over. tokens: long answers count more than short ones. "
+        "answers: each answer counts the same, which helps tasks with short answers beside tasks with long ones.",
+    )
 
 
 class AdapterOptions(Options):

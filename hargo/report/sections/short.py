@@ -21,7 +21,7 @@ def blocks(results: Results) -> list[Block]:
     many = f"{len(results.tasks)} tasks" if len(results.tasks) > 1 else f"the task {results.tasks[0]}"
     content: list[Block] = [
         Text(
-            f"{describe(study)} {rows} on {many}. {heading}: {trained}. "
+            f"{describe(study)} {rows} on {many}.{reserved(study)} {heading}: {trained}. "
             "Answers are decoded greedily. Rewards and judgements of answers come from separate code."
         )
     ]
@@ -40,6 +40,14 @@ def blocks(results: Results) -> list[Block]:
         )
     lines = [*verdicts(results), *of_subject(results), *_caveats(results)]
     return [*content, *([Items(lines)] if lines else [])]
+
+
+def reserved(study: Study) -> str:
+    """Who learns from which training rows, where not all learn from all of them."""
+    share = study.data.rl_share
+    if share is None:
+        return ""
+    return f" Of the training rows of each task, the methods after SFT learn from {share:.0%}, and SFT from the others."
 
 
 def describe(study: Study) -> str:
