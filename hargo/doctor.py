@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from hargo.config import Study
+from hargo.config.extend import TABLES
 from hargo.errors import UserError
 from hargo.machine import THREAD_VARIABLES, available_cores, cpu_model
 
@@ -29,6 +30,7 @@ class Check(NamedTuple):
 def checks(study: Study | None = None) -> list[Check]:
     """All checks; with a study also whether its data and model are available without a network."""
     results = [_python(), *_packages(), *_devices(), _threads(), _embedding(), *_backends(), *_compilers(), _disk()]
+    results += _extensions()
     if study is not None:
         results += [_data(study), _model(study), *_packing(study)]
         if study.compute.device == "cuda" and not any(check.name == "GPU 0" for check in results):
@@ -143,6 +145,21 @@ def _disk() -> Check:
         state: Literal["optional", "missing"] = "optional" if free > 0.5 else "missing"
         return Check("Disk", state, f"{free:.1f} GiB free here", "a study of real models needs 5 GiB or more")
     return Check("Disk", "ok", f"{free:.0f} GiB free here")
+
+
+def _extensions() -> Iterator[Check]:
+    """What installed packages add to the tables of names."""
+    for table in TABLES.values():
+        for name, points in table.installed.items():
+            try:
+                table[name]
+            except UserError as error:
+                yield Check("Extension", "optional", str(error), "studies that name it will fail; repair the package")
+            else:
+                yield Check("Extension", "ok", f"{table.kind} {name}: {points[0].value}")
+        for name, package in table.hidden.items():
+            told = f"{table.kind} {name!r} of {package} is not used: hargo has one of its own"
+            yield Check("Extension", "optional", told, "the package has to give it another name")
 
 
 def _data(study: Study) -> Check:

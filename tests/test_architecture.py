@@ -15,6 +15,7 @@ import pytest
 from places import ROOT
 
 from hargo.config import METHODS, SOURCES, TASKS
+from hargo.config.tables import module_of
 
 ORDER = [
     "config",
@@ -80,7 +81,7 @@ def test_every_part_has_its_place() -> None:
     assert parts - {"__init__"} == {*ORDER, *ANYWHERE, *EVERYTHING}
 
 
-NAMED = {*TASKS.values(), *SOURCES.values(), *(method.module for method in METHODS.values())}
+NAMED = {*map(module_of, TASKS.values()), *SOURCES.values(), *(method.module for method in METHODS.values())}
 
 
 @pytest.mark.parametrize("module", sorted(NAMED))

@@ -55,8 +55,7 @@ def audit(
     path: Annotated[str | None, typer.Option("--path", help="Where that source is: a folder or a hub id.")] = None,
 ) -> None:
     """Measure a data set: duplicates, conflicts, labels given away by names, leaks from training to evaluation."""
-    from hargo.config import SOURCES
-    from hargo.config.study import source_tasks, unknown
+    from hargo.config.study import source_tasks
 
     if (config is None) == (source is None):
         raise UserError("give either --config FILE, or --source NAME with --path")
@@ -64,8 +63,6 @@ def audit(
         study = read_study(config)
         options, tasks = study.data, study.tasks
     else:
-        if source not in SOURCES:
-            raise UserError(unknown("data source", str(source), SOURCES))
         declared = source_tasks(str(source))
         if declared is None:
             raise UserError(

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from hargo.config import METHODS
-from hargo.config.problems import unknown
 from hargo.config.registry import TRAINERS, MethodSpec
 from hargo.errors import UserError
 
@@ -41,7 +40,12 @@ def settings(spec: MethodSpec) -> str:
 def listing() -> str:
     """One paragraph per method."""
     lines = []
-    for name, spec in METHODS.items():
+    for name in METHODS.names():
+        try:
+            spec = METHODS[name]
+        except UserError as error:  # of another package, which must not hide the rest
+            lines += [name, f"    {error}"]
+            continue
         first, rest, _ = parts(spec.module)
         own = settings(spec)
         lines.append(f"{name}  ({spec.title})")
@@ -64,8 +68,6 @@ def options(name: str) -> list[tuple[str, str, str]]:
 
 def description(name: str) -> str:
     """One method in full: what it computes, and every option with its default."""
-    if name not in METHODS:
-        raise UserError(unknown("method", name, METHODS))
     spec = METHODS[name]
     first, rest, _ = parts(spec.module)
     rows = options(name)

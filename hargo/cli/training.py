@@ -30,9 +30,14 @@ def methods(
     name: Annotated[
         str | None, typer.Argument(help="One method: everything it computes and takes.", metavar="NAME")
     ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="A study, for the methods that it names itself.", metavar="FILE")
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print docs/methods.md.")] = False,
 ) -> None:
     """List the methods, each with its formula, its paper and the data that it needs."""
+    if config is not None:
+        read_study(config)
     from hargo.cli.methods import description, listing, page
 
     print(page() if markdown else description(name) if name else listing())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hargo.config.registry import SAMPLERS, SOURCES, TASKS, TRAINERS
 from hargo.config.study import Study
+from hargo.config.tables import module_of
 from hargo.fingerprint import code_of, digest
 
 #: stage -> the module that does its work
@@ -25,18 +26,19 @@ def stage_code(study: Study, stage: str, run: str | None = None) -> dict[str, st
 
     stage: a key of `STAGES`; run: a name in the study, for the stage `train`
     """
+    folders = study.extend.folders
     modules = [STAGES[stage]]
     if run is not None:
         spec = study.spec(run)
-        modules += [spec.module, TRAINERS[spec.trainer].module]
-    if "hargo/tasks/__init__.py" in code_of(*modules):  # it finds tasks by name
-        modules += [TASKS[task] for task in study.tasks]
-    if "hargo/rollout/sampler.py" in code_of(*modules):  # so it does samplers
+        modules += [spec.module, spec.options.__module__, TRAINERS[spec.trainer].module]
+    if "hargo/tasks/__init__.py" in code_of(*modules, folders=folders):  # it finds tasks by name
+        modules += [module_of(TASKS[task]) for task in study.tasks]
+    if "hargo/rollout/sampler.py" in code_of(*modules, folders=folders):  # so it does samplers
         chosen = study.rl if run is None else study.method(run)
-        modules.append(SAMPLERS[getattr(chosen, "sampler", study.rl.sampler).backend])
+        modules.append(module_of(SAMPLERS[getattr(chosen, "sampler", study.rl.sampler).backend]))
     if stage in ("data", "audit"):
-        modules.append(SOURCES[study.data.source])
-    return code_of(*modules)
+        modules.append(module_of(SOURCES[study.data.source]))
+    return code_of(*modules, folders=folders)
 
 
 def stage_digest(study: Study, stage: str, run: str | None = None) -> str:

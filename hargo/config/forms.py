@@ -9,7 +9,7 @@ from hargo.config.methods import METHODS
 from hargo.config.problems import KeyProblem
 
 #: sections that stand for their defaults where nothing is below them
-SECTIONS = ("data", "model", "sft", "rl", "methods", "sweep", "evaluation", "report", "compute", "prefetch")
+SECTIONS = ("extend", "data", "model", "sft", "rl", "methods", "sweep", "evaluation", "report", "compute", "prefetch")
 
 
 def spelled_out(study: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hargo.config.extend import with_folders
 from hargo.config.problems import Location, first_problem
 from hargo.config.study import Study
 from hargo.config.text import read_mapping
@@ -29,7 +30,7 @@ def load_merged(paths: Sequence[str | Path], overrides: dict[str, Any]) -> Study
         value, places = merge(value, more), places | lines
     where = " + ".join(map(str, paths))
     places |= dict.fromkeys(_locations(overrides), where)  # these are in no file
-    return study_from(merge(value, overrides), where, places)
+    return study_from(with_folders(merge(value, overrides), paths), where, places)
 
 
 def study_from(value: dict[str, Any], where: str, places: dict[Location, str] | None = None) -> Study:

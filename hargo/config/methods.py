@@ -8,7 +8,9 @@ from pydantic import Field, PositiveInt, model_validator
 
 from hargo.config import options as o
 from hargo.config.options import PolicyOptions, PreferenceOptions, RolloutOptions
-from hargo.config.registry import MethodSpec
+from hargo.config.registry import TRAINERS, MethodSpec
+from hargo.config.tables import Table, of_type, require_module
+from hargo.errors import UserError
 
 
 class DrGRPOOptions(RolloutOptions):
@@ -87,8 +89,18 @@ class HargoOptions(PolicyOptions):
 _SFT = "hargo.methods.sft"
 _HARGO = ("hargo.methods.hargo", HargoOptions)
 
+
+def _method(name: str, where: str) -> MethodSpec:
+    spec = of_type(where, MethodSpec)
+    if not (isinstance(spec.options, type) and issubclass(spec.options, o.OptimOptions)):
+        raise UserError(f"the options of {where} are no class derived from those in hargo.config.options")
+    TRAINERS[spec.trainer]  # UserError where there is none
+    require_module(spec.module)
+    return spec
+
+
 #: method name -> module holding `Method`; several names may share one module with other presets
-METHODS: dict[str, MethodSpec] = {
+_OWN: dict[str, MethodSpec] = {
     "pretrain": MethodSpec("pre-training", _SFT, o.PretrainOptions, trainer="texts", start="base", kind="groundwork"),
     "sft": MethodSpec("SFT", _SFT, o.SFTOptions, trainer="demonstrations", start="base"),
     "hpc_gpt": MethodSpec("HPC-GPT", "hargo.methods.hpc_gpt", o.LoRAOptions, trainer="demonstrations", start="base"),
@@ -117,6 +129,7 @@ METHODS: dict[str, MethodSpec] = {
         kind="control",
     ),
 }
+METHODS = Table("method", "hargo.methods", _method, _OWN)
 
 
 class Control(NamedTuple):

@@ -1,40 +1,18 @@
-"""What can be named in a study. A new task, method, source or sampler is one new file and one line here.
+"""What can be named in a study: tasks, data sources, samplers, and kinds of training.
 
-Values are import paths, resolved only when used, so that reading a study never imports torch.
+Each is one new file, in this package with one line here, or outside it: see `hargo.config.extend`. Entries are resolved
+only when used, so that reading a study never imports torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from hargo.config import options as o
-
-#: task name -> module holding `TASK`
-TASKS: dict[str, str] = {
-    "race_c": "hargo.tasks.race_c",
-    "race_fortran": "hargo.tasks.race_fortran",
-    "mlperf": "hargo.tasks.mlperf",
-    "plp": "hargo.tasks.plp",
-}
-
-#: data source name -> module holding `load(options, tasks) -> list[Row]` and `TASKS`, the tasks that it has rows for;
-#: reading a study imports it, so it must import nothing heavy
-SOURCES: dict[str, str] = {
-    "embedded": "hargo.data.embedded",
-    "jsonl": "hargo.data.jsonl",
-    "hpcgpt": "hargo.data.hpcgpt",
-    "hub": "hargo.data.hub",
-    "drb": "hargo.data.drb",
-}
-
-#: sampler name -> module holding `open_sampler(options, model, tokenizer, batch_rows)`, which gives a
-#: `hargo.rollout.Sampler`, and `can_sample(model)`, which gives a reason where it cannot
-SAMPLERS: dict[str, str] = {
-    "built-in": "hargo.rollout.built_in",
-}
+from hargo.config.tables import Table, module_of, of_type, require_module, resolve
+from hargo.errors import UserError
 
 
 class TrainerSpec(NamedTuple):
@@ -48,17 +26,6 @@ class TrainerSpec(NamedTuple):
     section: Literal["pretrain", "sft", "rl"]
     data: str
     pairs: bool = False
-
-
-#: kind of training -> how it goes
-TRAINERS: dict[str, TrainerSpec] = {
-    "texts": TrainerSpec("hargo.training.trainers.texts", "pretrain", "the training rows' texts, prompt and answer"),
-    "demonstrations": TrainerSpec("hargo.training.trainers.demonstrations", "sft", "the training rows' own answers"),
-    "pairs": TrainerSpec(
-        "hargo.training.trainers.pairs", "rl", "pairs of answers of the SFT model (`hargo preferences`)", pairs=True
-    ),
-    "rollouts": TrainerSpec("hargo.training.trainers.rollouts", "rl", "rewarded answers of the model in training"),
-}
 
 
 class MethodSpec(NamedTuple):
@@ -79,6 +46,78 @@ class MethodSpec(NamedTuple):
     kind: Literal["method", "ablation", "control", "groundwork"] = "method"
 
 
-def resolve(path: str, attribute: str) -> Any:
-    """The object `attribute` of the module at import path `path`."""
-    return getattr(import_module(path), attribute)
+def _task(name: str, where: str) -> str:
+    task = of_type(where, resolve("hargo.tasks.base:Task"))
+    if task.name != name:
+        raise UserError(f"{where} is called {task.name!r}; name it so, or give the Task the name {name!r}")
+    return where
+
+
+def _source(name: str, where: str) -> str:
+    if not callable(resolve(where, "load")):
+        raise UserError(f"`load` of {where} is no function `load(options, tasks)`")
+    return where
+
+
+def _sampler(name: str, where: str) -> str:
+    """It needs torch, so it is imported only when it samples."""
+    require_module(module_of(where))
+    return where
+
+
+def _trainer(name: str, where: str) -> TrainerSpec:
+    trainer = of_type(where, TrainerSpec)
+    require_module(trainer.module)
+    return trainer
+
+
+#: task name -> its `Task`
+TASKS = Table(
+    "task",
+    "hargo.tasks",
+    _task,
+    {
+        "race_c": "hargo.tasks.race_c:TASK",
+        "race_fortran": "hargo.tasks.race_fortran:TASK",
+        "mlperf": "hargo.tasks.mlperf:TASK",
+        "plp": "hargo.tasks.plp:TASK",
+    },
+)
+
+#: data source name -> module holding `load(options, tasks) -> list[Row]` and `TASKS`, the tasks that it has rows for;
+#: reading a study imports it, so it must import nothing heavy
+SOURCES = Table(
+    "data source",
+    "hargo.sources",
+    _source,
+    {
+        "embedded": "hargo.data.embedded",
+        "jsonl": "hargo.data.jsonl",
+        "hpcgpt": "hargo.data.hpcgpt",
+        "hub": "hargo.data.hub",
+        "drb": "hargo.data.drb",
+    },
+)
+
+#: sampler name -> module holding `open_sampler(options, model, tokenizer, batch_rows)`, which gives a
+#: `hargo.rollout.Sampler`, and `can_sample(model)`, which gives a reason where it cannot
+SAMPLERS = Table("sampler", "hargo.samplers", _sampler, {"built-in": "hargo.rollout.built_in"})
+
+#: kind of training -> how it goes
+TRAINERS = Table(
+    "trainer",
+    "hargo.trainers",
+    _trainer,
+    {
+        "texts": TrainerSpec(
+            "hargo.training.trainers.texts", "pretrain", "the training rows' texts, prompt and answer"
+        ),
+        "demonstrations": TrainerSpec(
+            "hargo.training.trainers.demonstrations", "sft", "the training rows' own answers"
+        ),
+        "pairs": TrainerSpec(
+            "hargo.training.trainers.pairs", "rl", "pairs of answers of the SFT model (`hargo preferences`)", pairs=True
+        ),
+        "rollouts": TrainerSpec("hargo.training.trainers.rollouts", "rl", "rewarded answers of the model in training"),
+    },
+)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 from pydantic import Field, ValidationError, ValidationInfo, field_serializer, field_validator, model_validator
 
 from hargo.config import options as o
+from hargo.config.extend import extend
 from hargo.config.forms import spelled_out
 from hargo.config.methods import METHODS
 from hargo.config.problems import KeyProblem, first_problem, unknown
 from hargo.config.registry import SOURCES, TASKS, TRAINERS, MethodSpec
 from hargo.config.runs import BASE, Run, Start, ordered
+from hargo.config.tables import resolve
 from hargo.errors import UserError
 
 __all__ = ["Study", "unknown"]
@@ -31,6 +32,7 @@ class Study(o.Options):
 
     name: str = Field(description="Results go to results/<name>/.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     seeds: list[o.Seed] = Field([0], min_length=1, description="Each pair of method and seed is one job.")
+    extend: o.ExtendOptions = o.ExtendOptions()
     data: o.DataOptions = o.DataOptions()
     tasks: list[str] = Field(
         default_factory=lambda read: list(source_tasks(read["data"].source) or ()),
@@ -63,8 +65,10 @@ class Study(o.Options):
     @field_validator("data")
     @classmethod
     def _known_source(cls, value: o.DataOptions) -> o.DataOptions:
-        if value.source not in SOURCES:
-            raise KeyProblem(("source",), unknown("data source", value.source, SOURCES))
+        try:
+            SOURCES[value.source]
+        except ValueError as error:
+            raise KeyProblem(("source",), str(error)) from None
         return value
 
     @field_validator("tasks", mode="before")
@@ -80,8 +84,7 @@ class Study(o.Options):
     @classmethod
     def _known_tasks(cls, value: list[str]) -> list[str]:
         for name in value:
-            if name not in TASKS:
-                raise ValueError(unknown("task", name, TASKS))
+            TASKS[name]  # ValueError where there is none
         if len(set(value)) != len(value):
             raise ValueError("a task is listed twice")
         return value
@@ -147,6 +150,13 @@ class Study(o.Options):
     def _short_forms(cls, value: Any) -> Any:
         return spelled_out(value) if isinstance(value, dict) else value
 
+    @model_validator(mode="before")  # runs first: what it makes known may be named in any section
+    @classmethod
+    def _known_from_outside(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("extend") is not None:
+            extend(value["extend"])
+        return value
+
     @field_serializer("sft")
     def _without_sft(self, sft: o.SFTOptions | None) -> Any:
         """A resolved study says `false`, since an empty section stands for its defaults."""
@@ -157,7 +167,7 @@ class Study(o.Options):
         """An option of a sweep must be one of its method."""
         base = overrides.get("method", method)
         if not isinstance(base, str) or base not in METHODS:
-            raise ValueError(f"sweep.{method}: {unknown('method', base, METHODS)}")
+            raise ValueError(f"sweep.{method}: {unknown('method', base, METHODS.names())}")
         fields = METHODS[base].options.model_fields
         if option not in fields:
             raise ValueError(f"sweep.{method}: {unknown('key', option, fields)}")
@@ -203,7 +213,7 @@ class Study(o.Options):
 
     def _source_agrees(self) -> None:
         """A data source may have a function `check(options, tasks)`, which reports what it cannot produce."""
-        check = getattr(import_module(SOURCES[self.data.source]), "check", None)
+        check = getattr(resolve(SOURCES[self.data.source]), "check", None)
         if check is None:
             return
         try:
@@ -220,10 +230,11 @@ class Study(o.Options):
     def spec(self, name: str) -> MethodSpec:
         """What a run of this study is; one under a name of its own counts as an ablation of its method."""
         base = self.methods.get(name, {}).get("method", name)
-        if base not in METHODS:
+        try:
+            spec = METHODS[base]
+        except ValueError as error:
             where = "" if base == name else f"methods.{name}: "
-            raise KeyProblem(("methods", name), where + unknown("method", base, METHODS))
-        spec = METHODS[base]
+            raise KeyProblem(("methods", name), f"{where}{error}") from None
         return spec if base == name else spec._replace(title=name, kind="ablation")
 
     def method(self, name: str) -> o.OptimOptions:
@@ -302,5 +313,5 @@ class Study(o.Options):
 
 def source_tasks(source: str) -> tuple[str, ...] | None:
     """The tasks that a data source has rows for, None where its module does not say (`TASKS`)."""
-    declared = getattr(import_module(SOURCES[source]), "TASKS", None)
+    declared = getattr(resolve(SOURCES[source]), "TASKS", None)
     return None if declared is None else tuple(declared)

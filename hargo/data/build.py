@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from hargo.config.options import DataOptions
-from hargo.config.registry import SOURCES, resolve
+from hargo.config.registry import SOURCES
+from hargo.config.tables import resolve
 from hargo.data import protocols
 from hargo.data.protocols import Split
 from hargo.data.records import Row, save_rows

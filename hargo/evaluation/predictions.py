@@ -159,7 +159,7 @@ def _problem(row: Any) -> str | None:
     if problem := _wrong(row, _ROW):
         return problem
     if row["task"] not in TASKS:
-        return unknown("task", row["task"], TASKS)
+        return unknown("task", row["task"], TASKS.names())
     answers = row.get("answers")
     if answers is not None:
         if not isinstance(answers, list) or not answers:

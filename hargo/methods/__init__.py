@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hargo.config.methods import METHODS
 from hargo.config.options import OptimOptions
-from hargo.config.registry import resolve
+from hargo.config.tables import resolve
 from hargo.methods.base import Method
 
 

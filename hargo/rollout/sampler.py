@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from hargo.config.options import SamplerOptions
-from hargo.config.registry import SAMPLERS, resolve
+from hargo.config.registry import SAMPLERS
+from hargo.config.tables import resolve
 from hargo.rollout.request import Request, Rollout
 
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from hargo.config.registry import TASKS, resolve
-from hargo.errors import UserError
+from hargo.config.registry import TASKS
+from hargo.config.tables import resolve
 from hargo.tasks.base import Measure, Pool, Task, Verdict
 
 __all__ = ["Measure", "Pool", "Task", "Verdict", "load", "rewards"]
@@ -12,11 +12,7 @@ __all__ = ["Measure", "Pool", "Task", "Verdict", "load", "rewards"]
 
 def load(name: str) -> Task:
     """The task registered as `name`; UserError where there is none, naming the nearest one."""
-    if name not in TASKS:
-        from hargo.config.study import unknown
-
-        raise UserError(unknown("task", name, TASKS))
-    task: Task = resolve(TASKS[name], "TASK")
+    task: Task = resolve(TASKS[name])
     return task
 
 

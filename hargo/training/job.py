@@ -17,8 +17,8 @@ import torch
 from hargo import provenance
 from hargo.config import Study
 from hargo.config.code import stage_code
-from hargo.config.registry import resolve
 from hargo.config.runs import Run
+from hargo.config.tables import resolve
 from hargo.engine.capability import capability
 from hargo.errors import UserError
 from hargo.fingerprint import digest, file_digest

@@ -35,4 +35,4 @@ def register(monkeypatch: pytest.MonkeyPatch, *tasks: Task) -> None:
         module = ModuleType(f"own_{task.name}")
         module.TASK = task  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setitem(TASKS, task.name, module.__name__)
+        monkeypatch.setitem(TASKS, task.name, f"{module.__name__}:TASK")

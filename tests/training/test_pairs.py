@@ -230,7 +230,7 @@ def test_weights_by_task_reach_the_loss_of_every_kind_of_mean(start, method):
 
 
 def rollouts(start: Path, method: str, **overrides: object) -> Rollouts:
-    from hargo.config.registry import resolve
+    from hargo.config.tables import resolve
     from hargo.models.encode import encode
 
     study = tiny.study(tasks=["race_c", "race_fortran"], methods={method: overrides}, rl={"temperature": 1.0})

@@ -78,7 +78,7 @@ def options(section, *without, include=None):
 
 def report_options():
     """What the report shows of the study: all but what cannot change a number."""
-    shown = options(study, "prefetch", "methods", *SECTIONS)
+    shown = options(study, "extend", "prefetch", "methods", *SECTIONS)
     runs = {
         name: options(RUNS[name].options, *RUNS[name].options.free)
         for name in study.reported

@@ -4,6 +4,7 @@ from hargo.config.options.base import BelongsTo, Location, Names, Options, Seed
 from hargo.config.options.compute import ComputeOptions, PrefetchOptions
 from hargo.config.options.data import ColumnOptions, DataOptions, EmbeddedOptions
 from hargo.config.options.evaluation import EvaluationOptions, ReportOptions
+from hargo.config.options.extend import ExtendOptions
 from hargo.config.options.methods import (
     PolicyOptions,
     PostTrainingOptions,
@@ -31,6 +32,7 @@ __all__ = [
     "EmbeddedOptions",
     "EpochOptions",
     "EvaluationOptions",
+    "ExtendOptions",
     "LoRAOptions",
     "Location",
     "ModelOptions",

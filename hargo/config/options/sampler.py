@@ -5,7 +5,6 @@ from __future__ import annotations
 from pydantic import Field, field_validator
 
 from hargo.config.options.base import Options
-from hargo.config.problems import unknown
 
 
 class SamplerOptions(Options):
@@ -18,6 +17,5 @@ class SamplerOptions(Options):
     def _known(cls, value: str) -> str:
         from hargo.config.registry import SAMPLERS  # which imports the options of methods
 
-        if value not in SAMPLERS:
-            raise ValueError(unknown("sampler", value, SAMPLERS))
+        SAMPLERS[value]  # ValueError where there is none
         return value
