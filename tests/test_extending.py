@@ -9,10 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import outside
 import pytest
 from places import ROOT
 
@@ -62,6 +64,8 @@ def follow(page: Path, folder: Path) -> list[Block]:
             path = folder / saved[1]
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(block.text, encoding="utf-8")
+            if path.name == "pyproject.toml":
+                install(path)
         elif place := re.search(r"In `([^`]+)`, (in|above) `([A-Z]+)`:$", block.told):
             name, where, table = place.groups()
             source = (folder / name).read_text(encoding="utf-8")
@@ -75,14 +79,20 @@ def follow(page: Path, folder: Path) -> list[Block]:
     return rest
 
 
-def run(folder: Path, *command: str) -> str:
-    """What a command says in the copy; it must end well."""
+def install(project: Path) -> None:
+    """What pip does for a project, as far as Python sees it: `run` has the folder of a package on Python's path."""
+    told = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    outside.install(project.parent, told["name"], told["entry-points"], {})
+
+
+def run(folder: Path, *command: str, within: str = ".") -> str:
+    """What a command says in the copy, or in a folder within it; it must end well."""
     environment = os.environ | {
-        "PYTHONPATH": str(folder),
+        "PYTHONPATH": f"{folder}:{folder / 'ourlab'}",
         "OMP_NUM_THREADS": "1",
         "PATH": f"{BIN}:{os.environ['PATH']}",
     }
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=folder / within, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -105,17 +115,24 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*.*") if path.is_file() and path.suffix != ".pyc"}
+
+
 SHOW = "from hargo.config import load_study; print(load_study('config/demo.yaml'), load_study('config/paper.yaml'))"
 
 
 def followed(page: Path, folder: Path, workflow: bool = False) -> str:
     """What the page's code and commands say; the project's own studies resolve to what they were before."""
-    before = run(copied(folder), sys.executable, "-c", SHOW)
+    before, code = run(copied(folder), sys.executable, "-c", SHOW), contents(folder / "hargo")
     rest = follow(page, folder)
+    assert page.stem == "report-section" or contents(folder / "hargo") == code, "it is code outside the package"
     assert run(folder, sys.executable, "-c", SHOW) == before
     for block in rest:
         if block.language == "python":
-            run(folder, sys.executable, "-c", block.text)
+            run(
+                folder, sys.executable, "-c", block.text, within="mine" if "In the folder `mine`" in block.told else "."
+            )
     return "".join(shell(folder, block.text, workflow) for block in rest if block.language == "sh")
 
 
@@ -150,21 +167,19 @@ def task(folder: Path, said: str) -> None:
 
 
 def method(folder: Path, said: str) -> None:
-    example = (
-        "import doctest, hargo.methods.focal as m; r = doctest.testmod(m); assert r.attempted > 2 and not r.failed"
-    )
-    run(folder, sys.executable, "-c", example)
+    example = "import doctest, focal_loss as m; r = doctest.testmod(m); assert r.attempted > 2 and not r.failed"
+    run(folder, sys.executable, "-c", example, within="mine")
     assert {"sft", "grpo", "focal"} <= table(folder, "focal").keys()
     assert "Focal GRPO" in (folder / "results/focal/report/report.md").read_text(encoding="utf-8")
-    assert "focal  (Focal GRPO)" in run(folder, sys.executable, "-m", "hargo", "methods")
+    assert "focal  (Focal GRPO)" in said and "Exponent of a prompt's difficulty" in said
 
 
 def data_source(folder: Path, said: str) -> None:
     assert "valid study 'kernels': pretrain, sft; seeds [0]; tasks race_c" in said
     rows = (folder / "results/kernels/data/eval.jsonl").read_text().splitlines()
     assert rows and all('"family"' in row for row in rows)
-    (folder / "kernels.csv").write_text("code,race,origin\nx,maybe,y\n")
-    command = [sys.executable, "-m", "hargo", "data", "build", "--config", "config/kernels.yaml", "--out", "out"]
+    (folder / "mine/kernels.csv").write_text("code,race,origin\nx,maybe,y\n")
+    command = [sys.executable, "-m", "hargo", "data", "build", "--config", "mine/kernels.yaml", "--out", "out"]
     done = subprocess.run(
         command, cwd=folder, env=os.environ | {"PYTHONPATH": str(folder)}, capture_output=True, text=True
     )
@@ -183,6 +198,12 @@ def trainer(folder: Path, said: str) -> None:
     assert {"sft", "grpo", "hill"} <= table(folder, "hill").keys()
 
 
+def packages(folder: Path, said: str) -> None:
+    assert "careful  (Careful GRPO)" in said and "beta               0.5 " in said
+    assert "valid study 'careful': pretrain, sft, careful" in said
+    assert "Careful GRPO" in (folder / "results/careful/report/report.md").read_text(encoding="utf-8")
+
+
 def report_section(folder: Path, said: str) -> None:
     for name in ("report.md", "report.html"):
         assert "Favourite answers" in (folder / "results/favourites/report" / name).read_text(encoding="utf-8")
@@ -194,5 +215,6 @@ CHECKS: dict[str, Callable[[Path, str], None]] = {
     "data-source": data_source,
     "sampler": sampler,
     "trainer": trainer,
+    "packages": packages,
     "report-section": report_section,
 }
