@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,11 +50,6 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
         old = result.get(key)
         result[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return result
-
-
-def study_schema() -> str:
-    """The JSON schema of a study file, as kept in workflow/schemas/study.schema.json."""
-    return json.dumps(Study.model_json_schema(), indent=2) + "\n"
 
 
 def _locations(value: Any, above: Location = ()) -> Iterator[Location]:

@@ -56,8 +56,8 @@ class SimPOOptions(PreferenceOptions):
 class KTOOptions(PreferenceOptions):
     """KTO: weights of desirable and undesirable answers."""
 
-    desirable: float = Field(1.0, gt=0)
-    undesirable: float = Field(1.0, gt=0)
+    desirable: float = Field(1.0, gt=0, description="Weight of the better answers.")
+    undesirable: float = Field(1.0, gt=0, description="Weight of the worse answers.")
 
 
 class HargoOptions(PolicyOptions):

@@ -13,13 +13,15 @@ from hargo.config.options.training import AdapterOptions, EpochOptions
 class PostTrainingOptions(EpochOptions):
     """What every method that starts from the SFT model shares."""
 
-    learning_rate: float = Field(1e-6, gt=0)
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    learning_rate: float = Field(1e-6, gt=0, description="Peak learning rate.")
+    schedule: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="Learning rate after the warm-up."
+    )
     train_limit: PositiveInt | None = Field(
         None,
         description="Keep at most this many training rows (stratified by task), the same for every method and seed.",
     )
-    prompts_per_step: PositiveInt = 4
+    prompts_per_step: PositiveInt = Field(4, description="Prompts per step.")
     beta: float = Field(0.02, ge=0, description="Weight of the KL to the SFT model.")
     lora: AdapterOptions | None = Field(
         None, description="Train only adapters; the SFT model is then this model without them, not a second copy."

@@ -22,10 +22,10 @@ class OptimOptions(Options):
     budget: ClassVar[frozenset[str]] = frozenset({"epochs", "max_steps", "steps"})
     free: ClassVar[frozenset[str]] = frozenset({"checkpoint_every", "keep_state"})
 
-    learning_rate: float = Field(2e-5, gt=0)
+    learning_rate: float = Field(2e-5, gt=0, description="Peak learning rate.")
     schedule: Literal["constant", "linear", "cosine"] = Field("linear", description="Learning rate after the warm-up.")
     warmup: float = Field(0.03, ge=0, lt=1, description="Share of the steps spent warming up.")
-    weight_decay: float = Field(0.0, ge=0)
+    weight_decay: float = Field(0.0, ge=0, description="AdamW's weight decay.")
     beta2: float = Field(0.999, gt=0, lt=1, description="AdamW's second-moment decay.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient clipping by global norm.")
     tokens_per_pass: PositiveInt = Field(
@@ -54,7 +54,7 @@ class OptimOptions(Options):
 class EpochOptions(OptimOptions):
     """For runs that are measured in passes over their rows."""
 
-    epochs: PositiveInt = 1
+    epochs: PositiveInt = Field(1, description="Passes over the training rows.")
     max_steps: PositiveInt | None = Field(None, description="Stop after this many steps, if that is sooner.")
 
     def planned(self, per_epoch: int) -> int:
@@ -66,9 +66,9 @@ class EpochOptions(OptimOptions):
 class PretrainOptions(OptimOptions):
     """Language modelling on the training texts; for models built from scratch."""
 
-    steps: PositiveInt = 300
+    steps: PositiveInt = Field(300, description="Optimiser steps.")
     batch_size: PositiveInt = Field(16, description="Documents per step.")
-    learning_rate: float = Field(2e-3, gt=0)
+    learning_rate: float = Field(2e-3, gt=0, description="Peak learning rate.")
     repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
 
     def planned(self, per_epoch: int) -> int:
@@ -79,7 +79,7 @@ class PretrainOptions(OptimOptions):
 class SFTOptions(EpochOptions):
     """Supervised fine-tuning on the answers only."""
 
-    epochs: PositiveInt = 2
+    epochs: PositiveInt = Field(2, description="Passes over the training rows.")
     repeat: dict[str, PositiveInt] = Field(default_factory=dict, description=REPEAT)
     batch_size: PositiveInt = Field(4, description="Rows per step.")
     average: Literal["tokens", "answers"] = Field(
@@ -101,7 +101,7 @@ class LoRAOptions(AdapterOptions, SFTOptions):
     """HPC-GPT: supervised fine-tuning of low-rank adapters, from the base model."""
 
     own: ClassVar[frozenset[str]] = frozenset({"learning_rate"})
-    learning_rate: float = Field(2e-4, gt=0)
+    learning_rate: float = Field(2e-4, gt=0, description="Peak learning rate.")
 
     @property
     def adapters(self) -> AdapterOptions:
