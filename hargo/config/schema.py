@@ -31,10 +31,8 @@ def study_schema() -> str:
     schema["$defs"] = dict(sorted({**options, **schema["$defs"]}.items()))
     methods = schema["properties"]["methods"]
     methods["properties"] = {name: _run(spec) for name, spec in own.items() if name != "sft"}
-    methods["additionalProperties"] = {
-        "type": ["object", "null"],
-        "properties": _RUN,
-    }  # whose options are not known here
+    # the options of a run under a name of its own are not known here
+    methods["additionalProperties"] = {"type": ["object", "null"], "properties": _RUN}
     names = {"type": "array", "items": {"type": "string"}}
     schema["properties"]["methods"] = {"anyOf": [methods, names, {"type": "string"}, {"type": "null"}]}
     return json.dumps(schema, indent=2) + "\n"

@@ -39,7 +39,9 @@ def study_of(model: Path) -> Study | None:
             record = read_json(path)
             if not isinstance(record, dict) or not isinstance(record.get("study"), dict):
                 raise UserError(f"{path}: does not name a study; give the model's study with --config")
-            if any((record["study"].get("extend") or {}).values()):  # only a study that a person gives may run code
+            section = record["study"].get("extend")
+            # only a study that a person gives may run code
+            if section and (not isinstance(section, dict) or any(section.values())):
                 raise UserError(f"{path}: the study has code of its own; if you trust it, give the study with --config")
             return study_from(record["study"], str(path))
     return None

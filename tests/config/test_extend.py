@@ -315,3 +315,6 @@ def test_a_record_beside_a_model_runs_no_code(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"study": found.model_dump(mode="json")}))
     with pytest.raises(UserError, match="if you trust it, give the study with --config"):
         study_of(tmp_path / "model")
+    (tmp_path / "run.json").write_text(json.dumps({"study": {"name": "odd", "extend": ["my_task:TASK"]}}))
+    with pytest.raises(UserError, match="if you trust it, give the study with --config"):
+        study_of(tmp_path / "model")
